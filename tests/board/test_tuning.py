@@ -15,7 +15,8 @@ from relay_layout.tuning.measurers import remote_measurer
 from tests.board.servers import Boards
 from topi_ext.processor import processor_of
 from topi_ext.tune.measuring import boards as board_runner
-from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
+from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import knobs_key

@@ -17,7 +17,7 @@ from relay_layout.relay.board import Board
 from relay_layout.relay.missing import refuser
 from relay_layout.targets import BuildTarget
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.measuring.measure import USUAL, Timing
+from topi_ext.tune.measuring.timing import USUAL, Timing
 from topi_ext.tune.measuring.tracker import WAIT, RemoteDevice, borrow
 from topi_ext.tune.records.record import TuningRecord
 

@@ -25,7 +25,8 @@ from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
 from topi_ext.matrix_permission import may_use_matrices
 from topi_ext.processor import processor_of
-from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
+from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.word_forms import bfloat16_form, integer_form
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})

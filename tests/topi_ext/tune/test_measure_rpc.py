@@ -30,8 +30,9 @@ from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune.measuring import boards, workers
 from topi_ext.tune.measuring.boards import BoardRunner, Library
 from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
-from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
+from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.space import Space
 from topi_ext.workload import ConvolutionWorkload
@@ -150,7 +151,7 @@ def test_kernels_for_another_architecture(board: Board, tmp_path: Path) -> None:
     library.write_bytes(b"of another machine")
     remote = RemoteDevice("127.0.0.1", board.tracker.port, "board", wait=10.0)
     runner = BoardRunner(
-        remote, threads=1, repeats=1, min_repeat_ms=1, limit=30.0, needs=Needs("another architecture")
+        remote, threads=1, timing=Timing(1, 1, run_timeout=30.0), needs=Needs("another architecture")
     )
     with closing(runner), pytest.raises(RelayLayoutError) as caught:
         list(runner.run([Library(str(library), [])]))
@@ -218,9 +219,7 @@ def test_a_machine_that_stops_before_its_memory_is_freed(
         runner = BoardRunner(
             RemoteDevice("127.0.0.1", tracker.port, "board", wait=5.0),
             threads=1,
-            repeats=1,
-            min_repeat_ms=1,
-            limit=5.0,
+            timing=Timing(1, 1, run_timeout=5.0),
             needs=Needs(architecture_of(TARGET)),
             tell=told.append,
         )

@@ -16,6 +16,7 @@ from topi_ext.kernel import cheapest, kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.tune.measuring.library import ENTRY
+from topi_ext.tune.records.record import WRONG
 from topi_ext.weights import winograd_weight
 from topi_ext.workload import ConvolutionWorkload
 
@@ -83,6 +84,13 @@ def difference(workload: ConvolutionWorkload, kernel: Kernel, reference: Kernel)
     return float(apart / largest) if largest and np.isfinite(apart) else float("inf" if apart else 0.0)
 
 
+def verdict(error: float, allowed: float) -> str:
+    """What is wrong with a result that is ``error`` off, relative to the largest; empty where nothing is."""
+    if error <= allowed:
+        return ""
+    return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"
+
+
 def _run(path: str, inputs: Sequence[Array], shape: Sequence[int], dtype: str) -> Array:
     # What a kernel leaves out must not be right by chance.
     result = tvm.runtime.tensor(np.full(shape, 77, dtype))
@@ -116,4 +124,5 @@ __all__ = [
     "reference_knobs",
     "sample",
     "tolerance",
+    "verdict",
 ]

@@ -21,6 +21,7 @@ from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.timing import Timing, too_long
 from topi_ext.tune.measuring.tracker import Lender, Loan, RemoteDevice, check_remote, machines, none_left
 
 MOST_BOARDS = 64
@@ -50,16 +51,14 @@ class BoardEvent:
 
 
 class BoardRunner:
-    """Runs kernels on machines that a tracker lends; ``limit`` is in seconds, for one kernel."""
+    """Runs kernels on machines that a tracker lends."""
 
     def __init__(
         self,
         remote: RemoteDevice,
         *,
         threads: int,
-        repeats: int,
-        min_repeat_ms: int,
-        limit: float,
+        timing: Timing,
         needs: Needs,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
@@ -73,7 +72,7 @@ class BoardRunner:
 
         check_remote(remote)
         self._remote = remote
-        self._limit = limit
+        self._limit = limit = timing.run_timeout
         self._fit: set[str] = set()
         self._unfit: dict[str, str] = {}
         self._tell = tell
@@ -81,8 +80,8 @@ class BoardRunner:
         self._run = partial(
             workers.run_on_board,
             threads=threads,
-            repeats=repeats,
-            min_repeat_ms=min_repeat_ms,
+            repeats=timing.repeats,
+            min_repeat_ms=timing.min_repeat_ms,
             limit=limit,
             grace=_GRACE,
         )
@@ -185,7 +184,7 @@ class BoardRunner:
             case "ran":
                 return Measurement(tuple(float(seconds) for seconds in value))
             case "slow":
-                return Measurement((), f"run: longer than {self._limit:.0f} s")
+                return Measurement((), too_long("run", self._limit))
             case "lost":
                 return Measurement((), lost=True)
             case _:

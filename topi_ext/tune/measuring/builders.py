@@ -6,12 +6,15 @@ builder starts new ones for every batch, and each imports all tensor intrinsics,
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
+from topi_ext.errors import RelayLayoutError
 from topi_ext.messages import last_line
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.measuring.timing import too_long
 
 _USES = 500
 """Kernels after which a builder's process is replaced: code generation does not give all memory back."""
@@ -30,6 +33,17 @@ class Runner(Protocol):
     def close(self) -> None:
         """End the processes."""
         ...
+
+
+@contextmanager
+def needing_packages() -> Iterator[None]:
+    """RelayLayoutError that says how to install a package that is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise RelayLayoutError(
+            f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
+        ) from None
 
 
 def builder_pool(processes: int, timeout: float) -> Any:
@@ -60,7 +74,7 @@ def built(pool: Any, build: Callable[[Any], Library], jobs: Sequence[Any], timeo
         if result.status == StatusKind.COMPLETE:
             outcomes.append((result.value, ""))
         elif result.status == StatusKind.TIMEOUT:
-            outcomes.append((None, f"build: longer than {timeout:.0f} s"))
+            outcomes.append((None, too_long("build", timeout)))
         else:
             outcomes.append((None, f"build: {last_line(str(result.value))}"))
     return outcomes
@@ -71,7 +85,7 @@ def finished(future: Any, timeout: float) -> Built:
     try:
         return future.result(), ""
     except TimeoutError:
-        return None, f"build: longer than {timeout:.0f} s"
+        return None, too_long("build", timeout)
     except Exception as error:
         return None, f"build: {last_line(str(error))}"
 
@@ -97,4 +111,4 @@ def measured(runner: Runner, outcomes: Sequence[Built], rounds: int) -> Iterator
                 yield Measurement(seconds[place], lost=not seconds[place])
 
 
-__all__ = ["Built", "Runner", "builder_pool", "built", "finished", "measured"]
+__all__ = ["Built", "Runner", "builder_pool", "built", "finished", "measured", "needing_packages"]

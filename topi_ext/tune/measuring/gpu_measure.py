@@ -14,24 +14,28 @@ from topi_ext.cuda.codegen.nvcc import find_compiler
 from topi_ext.cuda.kernel import Convolution, Knobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import NhwcConvolution
-from topi_ext.errors import CudaError, RelayLayoutError
+from topi_ext.errors import CudaError
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of
 from topi_ext.tune.measuring import gpu_workers, product_check
+from topi_ext.tune.measuring.agreement import verdict
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
-from topi_ext.tune.measuring.builders import Built, Runner, builder_pool, built, finished, measured
+from topi_ext.tune.measuring.builders import (
+    Built,
+    Runner,
+    builder_pool,
+    built,
+    finished,
+    measured,
+    needing_packages,
+)
 from topi_ext.tune.measuring.gpu_process import GpuProcess
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing, too_long
 from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.tune.records.record import WRONG
-
-REPEATS = 3
-MIN_REPEAT_MS = 10
-BUILD_TIMEOUT = 120.0
-RUN_TIMEOUT = 20.0
-"""Seconds for one kernel."""
 
 
 class GpuMeasurer:
@@ -47,8 +51,7 @@ class GpuMeasurer:
         link: Sequence[str] = (),
         remote: RemoteDevice | None = None,
         builders: int = 1,
-        repeats: int = REPEATS,
-        min_repeat_ms: int = MIN_REPEAT_MS,
+        timing: Timing = USUAL_OF_GPUS,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
     ) -> None:
@@ -62,32 +65,27 @@ class GpuMeasurer:
         if find_compiler() is None:
             raise CudaError("tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]")
         self.cpu = cpu
+        self._timing = timing
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
         self._libraries: dict[gpu_workers.Product, Library] = {}
         self._coming: dict[gpu_workers.Product, Any] = {}
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
-        try:
-            self._pool = builder_pool(builders, BUILD_TIMEOUT)
+        with needing_packages():
+            self._pool = builder_pool(builders, timing.build_timeout)
             self._here: GpuProcess | None = None
             self._runner: Runner
             if remote is None:
                 self._here = GpuProcess()
-                self._runner = _LocalRunner(self._here, repeats, min_repeat_ms)
+                self._runner = _LocalRunner(self._here, timing)
             else:
                 self._runner = BoardRunner(
                     remote,
                     threads=multiprocessor.threads,
-                    repeats=repeats,
-                    min_repeat_ms=min_repeat_ms,
-                    limit=RUN_TIMEOUT,
+                    timing=timing,
                     needs=Needs(architecture_of(Target("llvm"))),
                     tell=tell,
                     watch=watch,
                 )
-        except ImportError as error:
-            raise RelayLayoutError(
-                f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
-            ) from None
 
     def measure(
         self, workload: Convolution, knobs: Sequence[Knobs], rounds: int = 1
@@ -115,7 +113,9 @@ class GpuMeasurer:
         if library is None:
             return ""  # It was built and run before: a machine that is busy says nothing of its result.
         try:
-            error = self._here.ask(gpu_workers.error_here, library, workload, knobs, limit=RUN_TIMEOUT)
+            error = self._here.ask(
+                gpu_workers.error_here, library, workload, knobs, limit=self._timing.run_timeout
+            )
         except TimeoutError:
             return ""
         except Exception as failure:
@@ -136,37 +136,36 @@ class GpuMeasurer:
         coming = {product: self._coming.pop(product) for product in missing if product in self._coming}
         rest = [product for product in missing if product not in coming]
         found = dict(zip(rest, self._build(rest), strict=True))
-        found |= {product: finished(future, BUILD_TIMEOUT) for product, future in coming.items()}
+        found |= {product: finished(future, self._timing.build_timeout) for product, future in coming.items()}
         self._libraries |= {product: library for product, (library, _) in found.items() if library}
         return [found.get(product) or (self._libraries[product], "") for product in products]
 
     def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
-        return built(self._pool, self._build_one, jobs, BUILD_TIMEOUT)
+        return built(self._pool, self._build_one, jobs, self._timing.build_timeout)
 
 
 def judgement(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
     """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
-    allowed = product_check.allowed_error(workload, knobs)
-    if error <= allowed:
-        return ""
-    return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"
+    return verdict(error, product_check.allowed_error(workload, knobs))
 
 
 class _LocalRunner:
     """Runs kernels here, one after the other."""
 
-    def __init__(self, process: GpuProcess, repeats: int, min_repeat_ms: int) -> None:
+    def __init__(self, process: GpuProcess, timing: Timing) -> None:
         self._process = process
-        self._options = repeats, min_repeat_ms
+        self._timing = timing
 
     def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
         """One measurement for each kernel in order, each as soon as it is there."""
+        repeats, min_repeat_ms = self._timing.repeats, self._timing.min_repeat_ms
+        limit = self._timing.run_timeout
         for kernel in kernels:
             try:
-                times = self._process.ask(gpu_workers.run_here, kernel, *self._options, limit=RUN_TIMEOUT)
+                times = self._process.ask(gpu_workers.run_here, kernel, repeats, min_repeat_ms, limit=limit)
                 yield Measurement(tuple(times))
             except TimeoutError:
-                yield Measurement((), f"run: longer than {RUN_TIMEOUT:.0f} s")
+                yield Measurement((), too_long("run", limit))
             except Exception as error:
                 yield Measurement((), f"run: {last_line(str(error))}")
 

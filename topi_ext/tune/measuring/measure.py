@@ -5,7 +5,6 @@ A kernel that crashes, hangs or does not compile costs a worker and becomes an e
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,31 +17,23 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune.measuring import workers
-from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance
+from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, verdict
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
-from topi_ext.tune.measuring.builders import Built, Runner, builder_pool, built, measured
+from topi_ext.tune.measuring.builders import (
+    Built,
+    Runner,
+    builder_pool,
+    built,
+    measured,
+    needing_packages,
+)
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.timing import USUAL, Timing, too_long
 from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.tune.records.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How a kernel is timed: ``repeats`` times, each of calls that take ``min_repeat_ms`` together.
-
-    ``build_timeout`` and ``run_timeout`` are the seconds that building and running one may take.
-    """
-
-    repeats: int = 3
-    min_repeat_ms: int = 30
-    build_timeout: float = 30.0
-    run_timeout: float = 20.0
-
-
-USUAL = Timing()
 
 
 class KernelMeasurer:
@@ -75,7 +66,7 @@ class KernelMeasurer:
         self._target = target
         self._timing = timing
         self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
-        try:
+        with needing_packages():
             self._pool = builder_pool(builders, timing.build_timeout)
             self._link = tuple(link)
             self._runner: Runner
@@ -85,17 +76,11 @@ class KernelMeasurer:
                 self._runner = BoardRunner(
                     remote,
                     threads=threads,
-                    repeats=timing.repeats,
-                    min_repeat_ms=timing.min_repeat_ms,
-                    limit=timing.run_timeout,
+                    timing=timing,
                     needs=Needs(architecture_of(target), frozenset(features), self._probe()),
                     tell=tell,
                     watch=watch,
                 )
-        except ImportError as error:
-            raise RelayLayoutError(
-                f"tuning needs the package {error.name}: pip install 'relay-layout[tune]'"
-            ) from None
         self._remote = remote
 
     def _probe(self) -> Library | None:
@@ -151,10 +136,7 @@ class KernelMeasurer:
             return ""
         if result.status != StatusKind.COMPLETE:
             return f"{WRONG}{last_line(str(result.value))}"
-        allowed = tolerance(workload, knobs)
-        if result.value <= allowed:
-            return ""
-        return f"{WRONG}differs by {result.value:.1e} of the largest, {allowed:.0e} are allowed"
+        return verdict(result.value, tolerance(workload, knobs))
 
     def close(self) -> None:
         """End the processes and remove what was built."""
@@ -208,7 +190,7 @@ class _LocalRunner:
             result = future.result()
             text = "" if result.error_msg is None else str(result.error_msg)
             if "Timeout, killed" in text:
-                yield Measurement((), f"run: longer than {self._limit:.0f} s")
+                yield Measurement((), too_long("run", self._limit))
             elif text:
                 yield Measurement((), f"run: {last_line(text)}")
             else:
@@ -221,4 +203,4 @@ class _LocalRunner:
             pool.shutdown(wait=False)
 
 
-__all__ = ["USUAL", "KernelMeasurer", "Timing"]
+__all__ = ["KernelMeasurer"]

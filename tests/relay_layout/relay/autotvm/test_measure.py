@@ -10,7 +10,7 @@ from relay_layout.relay.autotvm import measure
 from relay_layout.relay.autotvm.task import Task
 from relay_layout.tuning import measurers
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.measuring.measure import Timing
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.records.record import TuningRecord
 
 

@@ -13,6 +13,7 @@ from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import Loan, RemoteDevice
 
 FIT = ("fit", "")
@@ -70,9 +71,7 @@ class Fleet:
         self.runner = BoardRunner(
             REMOTE,
             threads=1,
-            repeats=1,
-            min_repeat_ms=1,
-            limit=1.0,
+            timing=Timing(1, 1, run_timeout=1.0),
             needs=Needs("aarch64"),
             tell=self.told.append,
             watch=self.events.append,

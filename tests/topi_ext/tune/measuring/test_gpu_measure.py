@@ -22,6 +22,7 @@ from topi_ext.errors import CudaError
 from topi_ext.tune.measuring import gpu_measure, gpu_workers, product_check
 from topi_ext.tune.measuring.gpu_measure import GpuMeasurer, judgement
 from topi_ext.tune.measuring.library import Library
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.space import Space
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -216,9 +217,8 @@ def _pid(*_: object) -> list[float]:
 @pytest.fixture
 def measurer(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuMeasurer]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(gpu_measure, "RUN_TIMEOUT", 3.0)
     monkeypatch.setattr(gpu_measure, "find_compiler", lambda: Path("nvcc"))
-    with closing(GpuMeasurer(SM_90, cpu="here")) as found:
+    with closing(GpuMeasurer(SM_90, cpu="here", timing=Timing(run_timeout=3.0))) as found:
         yield found
 
 

@@ -17,7 +17,8 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.measuring import measure, workers
-from topi_ext.tune.measuring.measure import KernelMeasurer, Timing
+from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
