@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from topi_ext import compute
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict, tiled_channels
+from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict
 from topi_ext.processor import Processor
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.winograd import schedule_winograd
@@ -17,6 +17,7 @@ from topi_ext.spaces.direct import cheapest_direct, direct_knobs
 from topi_ext.spaces.separable import separable_knobs
 from topi_ext.spaces.winograd import winograd_knobs
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workload_facts import tiled_channels
 
 
 def knob_space(workload: ConvolutionWorkload, processor: Processor) -> Iterator[tuple[float, Knobs]]:

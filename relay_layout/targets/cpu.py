@@ -13,7 +13,7 @@ from relay_layout.targets.convolution_cost import cpu_convolution_us
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.dense import cpu_matmul_us
 from relay_layout.targets.target import BuildTarget
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.processor import Processor, triple_of
 from topi_ext.word_forms import ByteWeight, bfloat16_forms, integer_forms
 from topi_ext.workload import ConvolutionWorkload

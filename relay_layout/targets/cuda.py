@@ -20,7 +20,7 @@ from topi_ext.compute.row_product import MOST_ROWS
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""

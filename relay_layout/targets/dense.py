@@ -8,7 +8,7 @@ from relay_layout.graph import Node, Value
 from relay_layout.ir import Extent, constant_array, size_in_bytes
 from relay_layout.targets.convolutions import output_lanes
 from relay_layout.targets.cpu_costs import CpuCosts
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.word_forms import ByteWeight
 from topi_ext.workload import ConvolutionWorkload
 

@@ -18,7 +18,7 @@ from relay_layout.targets import dense
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel
 from relay_layout.targets.target_strings import description_of, is_target_string
 from relay_layout.tuning.autotvm import AutoTvmRecord, is_extent, tensor_of
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.messages import last_line
 from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.space import Candidate, Space

@@ -12,16 +12,10 @@ from topi_ext import kernel
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import cheapest
-from topi_ext.knobs import (
-    ConvolutionKnobs,
-    WinogradKnobs,
-    check_knobs,
-    lanes_are_pixels,
-    may_prefetch,
-    most_steps,
-)
+from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, may_prefetch
 from topi_ext.processor import Processor, processor_of
 from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload_facts import lanes_are_pixels
 
 PROCESSORS = {
     name: processor_of(Target({"kind": "llvm", "num-cores": cores, **target}))
@@ -74,24 +68,6 @@ def test_data_are_loaded_as_vectors_where_multiply_adds_read_lanes() -> None:
     dense = workload_for((64, 64, 14, 3, 1, 1), "NHWC", "OHWI16o", "NHWC")
     steps = {name: direct_knobs(dense, PROCESSORS[name]).steps for name in ("avx512", "sse", "neon")}
     assert steps == {"avx512": 1, "sse": 1, "neon": 4}
-
-
-@pytest.mark.parametrize(
-    ("layout", "kernel_layout", "channels", "steps"),
-    [
-        ("NCHW8c", "OIHW2i8o4i", 64, 2),
-        ("NCHW16c", "OIHW4i16o4i", 64, 4),
-        ("NHWC", "OHWI16o4i", 64, 4),
-        ("NHWC", "OHWI16o4i", 24, 2),
-        ("NHWC", "OHWI16o4i", 20, 1),
-        ("NCHW4c", "OIHW4o4i", 64, 1),
-    ],
-)
-def test_words_of_bytes_are_loaded_together(
-    layout: str, kernel_layout: str, channels: int, steps: int
-) -> None:
-    floats = workload_for((channels, 64, 14, 1, 1, 1), layout, kernel_layout, layout)
-    assert most_steps(replace(floats, dtype="int8", out_dtype="int32"), 7) == steps
 
 
 def test_a_step_is_named_where_it_takes_several_channels() -> None:

@@ -18,9 +18,10 @@ from topi_ext.compute.geometry import as_int
 from topi_ext.compute.padding import pad
 from topi_ext.compute.selection import chosen
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
-from topi_ext.knobs import WinogradKnobs, check_knobs, winograd_tiles
+from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices
 from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
+from topi_ext.workload_facts import winograd_tiles
 
 DATA_ROWS = "winograd_data_rows"
 DATA = "winograd_data"

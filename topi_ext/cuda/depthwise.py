@@ -10,7 +10,7 @@ from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.stacked import Count, rounded_up
 from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 Weights = Literal["registers", "shared"]
 """Where the weights of a block of threads are on their way to the products: each thread reads its own from

@@ -24,7 +24,7 @@ from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
 from topi_ext.cuda.space import BARRIER_CYCLES, LINE_BYTES, SHARED_BYTES_PER_CYCLE
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, stacked
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 WINDOW_CYCLES = 900
 """From asking for a window of global memory, pixel by pixel, to having it."""

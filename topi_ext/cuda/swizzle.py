@@ -24,7 +24,7 @@ from topi_ext.cuda.codegen.wgmma import MULTIPLY, row_bytes_of
 from topi_ext.cuda.codegen.wide_copies import is_multiple
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
 from topi_ext.cuda.workload import COPY_BYTES
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 LINE_BYTES = 128
 """What the banks of shared memory hold side by side."""

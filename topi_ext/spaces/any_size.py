@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from topi_ext.knobs import ConvolutionKnobs, Knobs, fuses_rows, lanes_are_pixels, tiled_channels
+from topi_ext.knobs import ConvolutionKnobs, Knobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.direct_costs import traffic_cycles
 from topi_ext.spaces.usual_sizes import overrun
 from topi_ext.spaces.winograd import winograd_any_size_knobs
 from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, tiled_channels
 
 CHUNKS_PER_THREAD = 4
 """Chunks of rows that each thread has of an image of the usual size: of others the last chunks are then

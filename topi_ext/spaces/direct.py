@@ -5,20 +5,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
-from topi_ext.knobs import (
-    DTYPE_BYTES,
-    ConvolutionKnobs,
-    Order,
-    PadAt,
-    fuses_rows,
-    lanes_are_pixels,
-    may_prefetch,
-    most_steps,
-    pads_by_chunk,
-    parts_of_block,
-    tiled_channels,
-)
+from topi_ext.knobs import ConvolutionKnobs, Order, PadAt, may_prefetch
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import multiplies_long
 from topi_ext.spaces.direct_costs import (
@@ -33,6 +22,14 @@ from topi_ext.spaces.direct_costs import (
 from topi_ext.spaces.divisors import divisors
 from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, LANES, matrix_tiles, vector_tiles
 from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload_facts import (
+    fuses_rows,
+    lanes_are_pixels,
+    most_steps,
+    pads_by_chunk,
+    parts_of_block,
+    tiled_channels,
+)
 
 LONG_WEIGHTS = 2
 """Registers of weights for four sums of products of bytes to int16."""

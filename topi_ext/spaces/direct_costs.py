@@ -8,11 +8,13 @@ between threads, and the traffic to the level-2 cache. :mod:`topi_ext.spaces.dir
 import math
 from collections import Counter
 
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, fuses_rows, lanes_are_pixels, met_share
+from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.spaces.arithmetic_costs import multiplies_long, step_costs
 from topi_ext.workload import BYTES, PLANES, ConvolutionWorkload
+from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share
 
 SHARED_LINE_PENALTY = 4.0
 """Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from topi_ext.codegen import matrix_vectors
 from topi_ext.codegen.matrix_registers import ROW_BYTES, ROWS, registers_held
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.knobs import channel_run, fuses_rows, pair_steps, suits_matrices
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct_costs import (
     IN_ORDER_LOAD_CYCLES,
@@ -18,6 +17,7 @@ from topi_ext.spaces.direct_costs import (
     tile_steps,
 )
 from topi_ext.workload import BYTES, ConvolutionWorkload
+from topi_ext.workload_facts import channel_run, fuses_rows, pair_steps, suits_matrices
 
 LANES = ROW_BYTES // WORD_BYTES
 """Channels of a matrix of weights."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
+from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct import direct_knobs, vector_axes
 from topi_ext.spaces.direct_costs import imbalance

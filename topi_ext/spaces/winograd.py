@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import get_args
 
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
-from topi_ext.knobs import (
-    DTYPE_BYTES,
-    Order,
-    PadAt,
-    WinogradKnobs,
-    strip_of,
-    suits_winograd,
-    winograd_tile_sizes,
-    winograd_tiles,
-)
+from topi_ext.knobs import Order, PadAt, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
 from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
@@ -25,6 +17,7 @@ from topi_ext.spaces.divisors import divisors
 from topi_ext.spaces.usual_sizes import SCALES
 from topi_ext.winograd import tile_grid
 from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload_facts import strip_of, suits_winograd, winograd_tile_sizes, winograd_tiles
 
 SUM_BYTES = 4
 """Of a product or a result: float32, or int32."""

@@ -11,7 +11,7 @@ from relay_layout.graph.uses import call_read_once, count_uses, variables_read
 from relay_layout.ir import bindings_of, with_values
 from relay_layout.lower.fusion.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, operator_of, separable

@@ -22,8 +22,8 @@ from relay_layout.lower.open_sizes.run_time_extents import extent_variable
 from relay_layout.targets import CpuTarget
 from topi_ext.compute.imperative import variable, written
 from topi_ext.compute.winograd_any_size import tile_counts, tile_place
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import physical_axes
-from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.spaces.any_size import suits_any_size
 from topi_ext.spaces.usual_sizes import overrun
 from topi_ext.workload import ConvolutionWorkload

@@ -7,10 +7,11 @@ import pytest
 from kernel_cases import ConvolutionCase, convolution_function, run_convolution, workload_of
 from kernel_harness import host_cpus
 
-from topi_ext.knobs import ConvolutionKnobs, met_share
+from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.skip import SKIPPED
 from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload_facts import met_share
 
 ORDINARY = ConvolutionCase(
     1,

@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 """TVM's own encoder."""

@@ -15,7 +15,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map
 
 from topi_ext.cuda.codegen.statements import holds
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 COPIED_BYTES = (4, 8, 16)
 """What one asynchronous copy moves."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import tvm_ffi
 
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import CudaError
-from topi_ext.knobs import DTYPE_BYTES
 
 ENCODE_WINDOWS = "topi_ext.encode_window_map"
 """A global function of (map, dtype, data, channels, columns, rows, images, lower corner's column and row,

@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as T
 from tvm_ffi import structural_map
 
 from topi_ext.cuda.codegen.device_functions import call_void
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 
 COPY_OR_ZEROS = "topi_ext_copy_or_zeros"
 """Device functions, with the bytes that they copy behind their name."""

@@ -12,12 +12,13 @@ from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.indexing import physical_axes
-from topi_ext.knobs import ConvolutionKnobs, fuses_rows
+from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import annotated_block, fixed, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import substitute
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
+from topi_ext.workload_facts import fuses_rows
 
 _LARGE = 1 << 14
 

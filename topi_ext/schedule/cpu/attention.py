@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
     SBlock,

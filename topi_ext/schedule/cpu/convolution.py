@@ -9,13 +9,14 @@ from tvm.target import Target
 from topi_ext.chooser import KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.kernel_choice import KernelChoice
-from topi_ext.knobs import WinogradKnobs, lanes_are_pixels
+from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.schedule.rule import Rule
 from topi_ext.workload import ALGORITHM, SEPARABLE, USUAL, ConvolutionWorkload, operator_of
+from topi_ext.workload_facts import lanes_are_pixels
 
 _LOG = logging.getLogger(__name__)
 

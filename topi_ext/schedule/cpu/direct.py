@@ -16,18 +16,9 @@ from tvm.s_tir.transform import StmtSimplify
 
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.compute.padding import FILLED, PADDING
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import (
-    DTYPE_BYTES,
-    ConvolutionKnobs,
-    check_knobs,
-    fuses_rows,
-    lanes_are_pixels,
-    may_prefetch,
-    met_share,
-    parts_of_block,
-    splits_groups,
-)
+from topi_ext.knobs import ConvolutionKnobs, check_knobs, may_prefetch
 from topi_ext.schedule.blocks import (
     SBlock,
     Surroundings,
@@ -49,6 +40,7 @@ from topi_ext.schedule.skip import apply_skip, skip_padding
 from topi_ext.schedule.start import apply_start, keep_start
 from topi_ext.schedule.within import apply_within, stay_within
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
+from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share, parts_of_block, splits_groups
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""

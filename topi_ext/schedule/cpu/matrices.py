@@ -21,7 +21,8 @@ from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.codegen.matrix_registers import Matrices
 from topi_ext.codegen.matrix_vectors import ROW_BYTES, MatrixVectors
 from topi_ext.codegen.matrix_vectors import SUMS as VECTOR_SUMS
-from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs
+from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload

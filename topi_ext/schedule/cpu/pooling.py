@@ -5,8 +5,8 @@ import math
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     annotated_block,

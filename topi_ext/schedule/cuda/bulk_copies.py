@@ -31,7 +31,7 @@ from topi_ext.cuda.codegen.tensor_functions import pointer_to
 from topi_ext.cuda.codegen.tensor_maps import TiledMap, data_map, weight_map
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.knobs import DTYPE_BYTES
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.schedule.blocks import child_blocks
 
 STAGES, ORDER = "software_pipeline_stage", "software_pipeline_order"

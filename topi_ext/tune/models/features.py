@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
-from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 

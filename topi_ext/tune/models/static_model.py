@@ -14,10 +14,11 @@ from tvm import tirx
 
 from topi_ext.codegen import matrix_vectors
 from topi_ext.compute.convolution import reduction_axes
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
-from topi_ext.knobs import DTYPE_BYTES, ConvolutionKnobs, Knobs, WinogradKnobs
+from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
 from topi_ext.messages import last_line
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import LONG_PRODUCTS, multiplies_long

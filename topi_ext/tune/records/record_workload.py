@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from topi_ext.cuda.multiplication import MULTIPLICATIONS
 from topi_ext.cuda.workload import DepthwiseConvolution, nhwc_class
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
-from topi_ext.knobs import DTYPE_BYTES
 from topi_ext.workload import (
     SeparableWorkload,
     TransformWorkload,
