@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from topi_ext.codegen import matrix_vectors
-from topi_ext.codegen.matrix_registers import REGISTERS, ROW_BYTES, ROWS, registers_held
+from topi_ext.codegen import amx, neon_matrices
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.winograd import POINTS
@@ -202,12 +201,12 @@ def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bo
     rows, words = knobs.matrix_rows, knobs.steps
     if workload.paired_words:
         whole = words in pair_steps(workload) and knobs.lanes % DATA_LANES == 0 and knobs.tile_rows == 1
-        return whole and rows == matrix_vectors.ROWS and knobs.tile_pixels % rows == 0
+        return whole and rows == neon_matrices.ROWS and knobs.tile_pixels % rows == 0
     if not suits_matrices(workload) or rows < 1 or knobs.tile_pixels % rows:
         return False
-    whole = 0 < words <= ROW_BYTES // WORD_BYTES and workload.in_channels % (words * workload.word) == 0
-    held = registers_held(knobs.data_matrices, knobs.tile_channels)
-    return whole and rows <= ROWS and knobs.lanes == ROW_BYTES // WORD_BYTES and held <= REGISTERS
+    whole = 0 < words <= amx.ROW_BYTES // WORD_BYTES and workload.in_channels % (words * workload.word) == 0
+    held = amx.registers_held(knobs.data_matrices, knobs.tile_channels)
+    return whole and rows <= amx.ROWS and knobs.lanes == amx.LANES and held <= amx.REGISTERS
 
 
 def _is_part(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:

@@ -1,4 +1,4 @@
-"""Leave to use :mod:`topi_ext.codegen.matrix_registers`, which a process must ask Linux for."""
+"""Leave to use :mod:`topi_ext.codegen.amx`, which a process must ask Linux for."""
 
 import ctypes
 import functools

@@ -32,13 +32,13 @@ class Processor:
     machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
     ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
     ``dotprod``. ``byte_pairs``: there is an instruction that adds products of two bytes to an int16, which
-    saturates. ``byte_matrices``: one multiplies matrices of bytes (:mod:`topi_ext.codegen.matrix_vectors`).
+    saturates. ``byte_matrices``: one multiplies matrices of bytes (:mod:`topi_ext.codegen.neon_matrices`).
     ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
     ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
     ``vector_units``: as ``fma_per_cycle``, of other arithmetic, where they differ (0 where not).
     ``store_operations``: what storing a vector takes of the units that multiply and add.
     ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
-    of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.codegen.matrix_registers`.
+    of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.codegen.amx`.
     ``pair_instructions``: as ``word_instructions``, of two bfloat16; 0 where there is none.
     ``pair_latency``: as ``fma_latency``, of these. ``pair_matrices``: as ``byte_matrices``, of bfloat16.
     """

@@ -161,7 +161,7 @@ def bfloat16_form(
 ) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of float32, of bfloat16 and adds in float32.
 
-    Without ``vectors`` of words it is for :mod:`topi_ext.codegen.matrix_registers` alone. What suits neither
+    Without ``vectors`` of words it is for :mod:`topi_ext.codegen.amx` alone. What suits neither
     stays as it is, and so does what in "pairs" of ``words`` suits no products of matrices.
     """
     if (workload.dtype, workload.out_dtype) != ("float32", "float32") or workload.depth:

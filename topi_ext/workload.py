@@ -177,7 +177,7 @@ class ConvolutionWorkload:
     @property
     def paired_words(self) -> bool:
         """Does its kernel store two words of each output side by side, as products of matrices take them
-        (:mod:`topi_ext.codegen.matrix_vectors`)?"""
+        (:mod:`topi_ext.codegen.neon_matrices`)?"""
         return bool(self.word_axis) and lies_in_pairs(self.kernel_layout)
 
     @cached_property

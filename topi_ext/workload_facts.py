@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from topi_ext.codegen import matrix_vectors
+from topi_ext.codegen import neon_matrices
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
 from topi_ext.workload import BYTES, PLANES, WIDENED, ConvolutionWorkload
@@ -141,7 +141,7 @@ def pairs_pixels(workload: ConvolutionWorkload) -> bool:
     block = block_of(workload.out_layout, "C")
     return (
         workload.groups == 1
-        and run >= matrix_vectors.ROWS
+        and run >= neon_matrices.ROWS
         and (block == 1 or block % DATA_LANES == 0)
         and workload.out_channels >= DATA_LANES
         and not lanes_are_pixels(workload)
@@ -151,7 +151,7 @@ def pairs_pixels(workload: ConvolutionWorkload) -> bool:
 def pair_steps(workload: ConvolutionWorkload) -> tuple[int, ...]:
     """Words that a step of products of matrices may take: of one matrix of each two pixels, or of two."""
     words = channel_run(workload) // workload.word
-    return tuple(steps for steps in (matrix_vectors.WORDS, 2 * matrix_vectors.WORDS) if words % steps == 0)
+    return tuple(steps for steps in (neon_matrices.WORDS, 2 * neon_matrices.WORDS) if words % steps == 0)
 
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:

@@ -56,7 +56,7 @@ class Lowering(ABC):
     @property
     @abstractmethod
     def uses_matrices(self) -> bool:
-        """May kernels use the registers of :mod:`topi_ext.codegen.matrix_registers`?"""
+        """May kernels use the registers of :mod:`topi_ext.codegen.amx`?"""
 
 
 __all__ = ["Lowering"]

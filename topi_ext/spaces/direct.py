@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topi_ext.codegen import amx
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.knobs import ConvolutionKnobs, Order, PadAt, may_prefetch
@@ -20,7 +21,7 @@ from topi_ext.spaces.direct_costs import (
     traffic_cycles,
 )
 from topi_ext.spaces.divisors import divisors
-from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, LANES, matrix_tiles, vector_tiles
+from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, amx_tiles, neon_tiles
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import (
     fuses_rows,
@@ -93,10 +94,10 @@ def _tiled_loops(
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
     if workload.paired_words:
-        matrices = vector_tiles(workload, processor, lanes, pixels, channel_vectors)
+        matrices = neon_tiles(workload, processor, lanes, pixels, channel_vectors)
     else:
         yield from _vector_loops(workload, processor, like)
-        matrices = matrix_tiles(workload, processor, pixels, channel_vectors) if lanes == LANES else iter(())
+        matrices = amx_tiles(workload, processor, pixels, channel_vectors) if lanes == amx.LANES else iter(())
     for tile in matrices:
         across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
         cycles = tile.cycles * workload.planes * across * math.ceil(rows / tile.rows)

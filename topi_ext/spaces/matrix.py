@@ -5,9 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from topi_ext.codegen import matrix_vectors
-from topi_ext.codegen.matrix_registers import ROW_BYTES, ROWS, registers_held
-from topi_ext.indexing import WORD_BYTES
+from topi_ext.codegen import amx, neon_matrices
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct_costs import (
     IN_ORDER_LOAD_CYCLES,
@@ -18,9 +16,6 @@ from topi_ext.spaces.direct_costs import (
 )
 from topi_ext.workload import BYTES, ConvolutionWorkload
 from topi_ext.workload_facts import channel_run, fuses_rows, pair_steps, suits_matrices
-
-LANES = ROW_BYTES // WORD_BYTES
-"""Channels of a matrix of weights."""
 
 _FEWEST_CYCLES = 10
 """Measured: what a product takes however few rows of data it has; with 16 rows it takes 16."""
@@ -59,45 +54,74 @@ class MatrixTile:
     cycles: float
 
 
-def matrix_tiles(
+def amx_tiles(
     workload: ConvolutionWorkload, processor: Processor, pixels: int, vectors: int
 ) -> Iterator[MatrixTile]:
-    """The tiles of a workload whose rows have ``pixels`` and whose pixels have ``vectors`` of channels."""
+    """Tiles of AMX of a workload whose rows have ``pixels`` and whose pixels have ``vectors`` of channels."""
     if not suits_matrices(workload) or not processor.matrix_registers:
         return
     reduced = workload.in_channels // workload.word
-    words = next(words for words in range(ROWS, 0, -1) if reduced % words == 0)
-    longest = min(ROWS, pixels)
+    words = next(words for words in range(amx.ROWS, 0, -1) if reduced % words == 0)
+    longest = min(amx.ROWS, pixels)
     lengths = [length for length in range(_SHORTEST, longest) if pixels % length == 0]
     height = 1 if fuses_rows(workload) or "H" not in workload.out_layout else int(workload.out_height)
     counts = range(1, processor.matrix_registers)
     for length, along, rows, channels in itertools.product([*lengths, longest], counts, counts, counts):
-        data = along * rows
         fits = along * length <= pixels and rows <= height and channels <= vectors
         # Several rows are for those that a tile takes whole.
         if not fits or (rows > 1 and along * length < pixels):
             continue
-        if registers_held(data, channels) <= processor.matrix_registers:
-            cycles = _cycles(workload, processor, (data, channels, length, words))
-            yield MatrixTile(rows, along * length, channels, length, words, cycles)
+        tile = _AmxTileCost(workload, along * rows, channels, length, words)
+        if tile.registers <= processor.matrix_registers:
+            yield MatrixTile(rows, along * length, channels, length, words, tile.cycles(processor))
 
 
-def vector_tiles(
+@dataclass(frozen=True)
+class _AmxTileCost:
+    """What a tile of AMX costs, of ``data`` by ``weights`` matrices.
+
+    Each of the data has so many ``rows`` and ``words`` of them.
+    """
+
+    workload: ConvolutionWorkload
+    data: int
+    weights: int
+    rows: int
+    words: int
+
+    @property
+    def registers(self) -> int:
+        return amx.registers_held(self.data, self.weights)
+
+    def cycles(self, processor: Processor) -> float:
+        """Those of the whole reduction and of what is around it."""
+        taps = self.workload.kernel[0] * self.workload.kernel[1]
+        reduced = self.workload.in_channels * taps
+        is_near = self.weights * amx.LANES * reduced <= processor.l1_bytes // 2
+        weight_row = _ROW_CYCLES if is_near else _FAR_ROW_CYCLES
+        loads = self.data * self.rows * _ROW_CYCLES + self.weights * self.words * weight_row
+        products = self.data * self.weights * max(self.rows, _FEWEST_CYCLES) * _SHARED_UNIT
+        steps = math.ceil(reduced / (self.words * self.workload.word))
+        finished = _VECTOR_CYCLES * self.data * self.rows * self.weights
+        return steps * max(products, loads) + _TILE_CYCLES + finished
+
+
+def neon_tiles(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, pixels: int, vectors: int
 ) -> Iterator[MatrixTile]:
-    """As :func:`matrix_tiles`, of matrices in vector registers, with vectors of ``lanes`` channels."""
-    rows, held = matrix_vectors.ROWS, processor.vector_registers
+    """As :func:`amx_tiles`, of ARM's matrices in vector registers, with ``lanes`` channels in a vector."""
+    rows, held = neon_matrices.ROWS, processor.vector_registers
     lengths = range(rows, min(pixels, held) + 1, rows)
     widths = range(1, min(vectors, held) + 1)
     for length, width, steps in itertools.product(lengths, widths, pair_steps(workload)):
-        tile = _VectorTile(workload, length, width * lanes, steps)
+        tile = _NeonTileCost(workload, length, width * lanes, steps)
         if tile.sums + tile.operands + processor.registers_in_flight <= held:
             yield MatrixTile(1, length, width, rows, steps, tile.cycles(processor))
 
 
 @dataclass(frozen=True)
-class _VectorTile:
-    """A tile of pixels by channels, which a step takes so many words of."""
+class _NeonTileCost:
+    """What a tile of ARM's matrices costs: of pixels by channels, which a step takes so many words of."""
 
     workload: ConvolutionWorkload
     pixels: int
@@ -107,17 +131,17 @@ class _VectorTile:
     @property
     def sums(self) -> int:
         """Registers of sums."""
-        return self.pixels * self.channels // matrix_vectors.SUMS
+        return self.pixels * self.channels // neon_matrices.SUMS
 
     @property
     def matrices(self) -> int:
         """Of each two pixels, in one step."""
-        return self.words // matrix_vectors.WORDS
+        return self.words // neon_matrices.WORDS
 
     @property
     def operands(self) -> int:
         """Registers of data and of weights."""
-        return self.pixels // matrix_vectors.ROWS * self.matrices + 1
+        return self.pixels // neon_matrices.ROWS * self.matrices + 1
 
     @property
     def _shared(self) -> int:
@@ -125,18 +149,18 @@ class _VectorTile:
         taps, stride = self.workload.kernel[1], self.workload.strides[1]
         if not stride < taps <= MOST_UNROLLED:
             return 0
-        return self.pixels // matrix_vectors.ROWS if self.is_side_by_side else self.pixels + taps - 1
+        return self.pixels // neon_matrices.ROWS if self.is_side_by_side else self.pixels + taps - 1
 
     @property
     def is_side_by_side(self) -> bool:
         """Are the two rows of a matrix one run in memory?"""
         workload = self.workload
-        return channel_run(workload) * workload.strides[1] == matrix_vectors.WORDS * workload.word
+        return channel_run(workload) * workload.strides[1] == neon_matrices.WORDS * workload.word
 
     def cycles(self, processor: Processor) -> float:
         """Those of the whole reduction and of what is around it."""
         products = self.sums * self.matrices
-        rows, columns = self.pixels // matrix_vectors.ROWS, self.channels // matrix_vectors.COLUMNS
+        rows, columns = self.pixels // neon_matrices.ROWS, self.channels // neon_matrices.COLUMNS
         moved = 0 if self.is_side_by_side else rows * self.matrices
         # Rows of half a register are loaded one by one.
         single = self.matrices == 1 and not self.is_side_by_side
@@ -154,16 +178,4 @@ class _VectorTile:
         return tile_steps(self.workload, self.pixels) / self.words * step + around_tile(self.sums)
 
 
-def _cycles(workload: ConvolutionWorkload, processor: Processor, tile: tuple[int, int, int, int]) -> float:
-    """Of a tile of data by weights, with so many rows and words of data in each matrix."""
-    data, weights, rows, words = tile
-    taps = workload.kernel[0] * workload.kernel[1]
-    reduced = workload.in_channels * taps
-    is_near = weights * LANES * reduced <= processor.l1_bytes // 2
-    loads = data * rows * _ROW_CYCLES + weights * words * (_ROW_CYCLES if is_near else _FAR_ROW_CYCLES)
-    products = data * weights * max(rows, _FEWEST_CYCLES) * _SHARED_UNIT
-    steps = math.ceil(reduced / (words * workload.word))
-    return steps * max(products, loads) + _TILE_CYCLES + _VECTOR_CYCLES * data * rows * weights
-
-
-__all__ = ["CONFIGURATION_CYCLES", "LANES", "MatrixTile", "matrix_tiles", "vector_tiles"]
+__all__ = ["CONFIGURATION_CYCLES", "MatrixTile", "amx_tiles", "neon_tiles"]

@@ -76,7 +76,7 @@ def link_executable(
     Its parallel loops have threads of their own (:mod:`topi_ext.threads`), or those of TVM's pool where the
     driver has no system root to compile for. ``machine`` is as for :func:`link_command`, ``device_code``
     machine code for GPUs; see :mod:`relay_layout.lower.library.device_code`. ``matrices``: its kernels may
-    use the registers of :mod:`topi_ext.codegen.matrix_registers`.
+    use the registers of :mod:`topi_ext.codegen.amx`.
     """
     command = link_command(machine)
 

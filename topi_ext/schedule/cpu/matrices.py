@@ -1,8 +1,8 @@
 """Register tiles of matrices: the innermost loops of a convolution of words as instructions on these.
 
 Schedules arrange the loops as they do for vectors and leave marks; then the loops of a tile become
-instructions on all of its matrices, which are those of AMX (:mod:`topi_ext.codegen.matrix_registers`) or
-vectors of ARM (:mod:`topi_ext.codegen.matrix_vectors`), and sums are stored where the epilogue reads them.
+instructions on all of its matrices, which are those of AMX (:mod:`topi_ext.codegen.amx`) or
+vectors of ARM (:mod:`topi_ext.codegen.neon_matrices`), and sums are stored where the epilogue reads them.
 """
 
 from abc import ABC, abstractmethod
@@ -16,11 +16,9 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.codegen import amx, neon_matrices
 from topi_ext.codegen.bfloat16 import without_conversion
 from topi_ext.codegen.dot_products import is_dot, operands
-from topi_ext.codegen.matrix_registers import Matrices
-from topi_ext.codegen.matrix_vectors import ROW_BYTES, MatrixVectors
-from topi_ext.codegen.matrix_vectors import SUMS as VECTOR_SUMS
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
@@ -72,10 +70,10 @@ def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
     tile: _Tile
     if _IN_VECTORS in marked:
         shape = map(int, marked[_IN_VECTORS].annotations[_IN_VECTORS])
-        tile = _VectorTile(marked[_PRODUCT], *shape)
+        tile = _NeonTile(marked[_PRODUCT], *shape)
     else:
         shape = map(int, marked[_CONFIGURED].annotations[_CONFIGURED])
-        tile = _RegisterTile(marked[_PRODUCT], Matrices(*shape))
+        tile = _AmxTile(marked[_PRODUCT], amx.Matrices(*shape))
 
     def on_loop(loop: tirx.For) -> Any:
         if _ZERO in loop.annotations:
@@ -170,10 +168,10 @@ class _Tile(ABC):
         return tirx.BufferRegion(load.source, ranges)
 
 
-class _RegisterTile(_Tile):
+class _AmxTile(_Tile):
     """Of matrices in registers of AMX."""
 
-    def __init__(self, loop: tirx.For, matrices: Matrices) -> None:
+    def __init__(self, loop: tirx.For, matrices: amx.Matrices) -> None:
         super().__init__(loop)
         self.matrices = matrices
 
@@ -214,12 +212,12 @@ class _RegisterTile(_Tile):
         ]
 
 
-class _VectorTile(_Tile):
+class _NeonTile(_Tile):
     """Of matrices in vector registers of ARM."""
 
     def __init__(self, loop: tirx.For, pixels: int, channels: int, words: int) -> None:
         super().__init__(loop)
-        self.matrices = MatrixVectors(pixels, channels, words, self.dtype)
+        self.matrices = neon_matrices.MatrixVectors(pixels, channels, words, self.dtype)
 
     def around(self, loop: tirx.For) -> Any:
         return _within(loop, _IN_VECTORS, [self.matrices.allocate()], [])
@@ -234,7 +232,7 @@ class _VectorTile(_Tile):
         def weight(channel: int, word: int, length: int) -> Any:
             return self._run(self.weight, {_WORD: word, **self._channel(channel)}, length)
 
-        side_by_side = self._stride(self.data, _PIXEL) == ROW_BYTES
+        side_by_side = self._stride(self.data, _PIXEL) == neon_matrices.ROW_BYTES
         steps = self.matrices.multiply(data, weight, side_by_side=side_by_side)
         return _block("product", [self._region(self.data), self._region(self.weight)], [], steps)
 
@@ -242,7 +240,7 @@ class _VectorTile(_Tile):
         def store(pixel: int, channel: int, sums: Any) -> Any:
             at = {_PIXEL: pixel, **self._channel(channel)}
             *outer, first = self._indices(self.sums, self._values(at))
-            return tirx.BufferStore(self.sums.source, sums, [*outer, tirx.Ramp(first, 1, VECTOR_SUMS)])
+            return tirx.BufferStore(self.sums.source, sums, [*outer, tirx.Ramp(first, 1, neon_matrices.SUMS)])
 
         return _block("store", [], [self._region(self.sums)], self.matrices.store(store))
 

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from topi_ext.codegen import matrix_vectors
+from topi_ext.codegen import neon_matrices
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
@@ -161,7 +161,7 @@ class KernelModel:
         accumulators = knobs.tile_pixels * knobs.tile_channels * registers
         steps = workload.group_in_channels * workload.taps / workload.word
         products = LONG_PRODUCTS if multiplies_long(workload, processor) else 1
-        words = matrix_vectors.WORDS if workload.paired_words else 1
+        words = neon_matrices.WORDS if workload.paired_words else 1
         at_once = words * found.loop.multiply_adds / (products * accumulators)
         cycles = steps / at_once * found.cycles
         if not found.loop.vector_stores:

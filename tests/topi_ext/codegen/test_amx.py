@@ -13,7 +13,7 @@ from kernel_reference import pack
 from test_integer_kernels import filled, workload
 from tvm.target import Target
 
-from topi_ext.codegen.matrix_registers import REGISTERS, Matrices, registers_held
+from topi_ext.codegen.amx import REGISTERS, Matrices, registers_held
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import (
     kernel_arguments,

@@ -18,6 +18,9 @@ from topi_ext.indexing import WORD_BYTES
 
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
 
+LANES = ROW_BYTES // WORD_BYTES
+"""Columns of the weights, and of the sums."""
+
 _PALETTE, _COLUMNS_AT, _ROWS_AT = 1, 16, 48
 """The configuration's number of the only kind of registers, and where those of bytes and of rows begin."""
 

@@ -17,7 +17,7 @@ from topi_ext.kernel import cheapest, scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
 from topi_ext.processor import processor_of
 from topi_ext.spaces.direct import direct_knobs
-from topi_ext.spaces.matrix import vector_tiles
+from topi_ext.spaces.matrix import neon_tiles
 from topi_ext.tune.models.assembly import hot_loop
 from topi_ext.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
 from topi_ext.workload import ConvolutionWorkload
@@ -128,7 +128,7 @@ def test_a_product_of_bfloat16_is_one_instruction() -> None:
 def test_tiles_fit_the_registers(case: ConvolutionWorkload) -> None:
     form = paired(case)
     lanes = block_of(form.kernel_layout, "O")
-    tiles = list(vector_tiles(form, PROCESSOR, lanes, 12, 32 // lanes))
+    tiles = list(neon_tiles(form, PROCESSOR, lanes, 12, 32 // lanes))
     held = [tile.pixels * tile.vectors * lanes // 4 + tile.pixels // 2 * tile.steps // 2 for tile in tiles]
     assert max(held) < PROCESSOR.vector_registers and max(tile.pixels for tile in tiles) >= 4
     assert all(tile.pixels % 2 == 0 and tile.matrix_rows == 2 for tile in tiles)
