@@ -45,7 +45,8 @@ from topi_ext.cuda.kernel import Convolution
 from topi_ext.messages import last_line
 from topi_ext.tune.measuring.gpu_process import GpuProcess
 from topi_ext.tune.measuring.measurement import Measurer
-from topi_ext.tune.tuner import TuneOptions, TuneProgress
+from topi_ext.tune.options import TuneOptions
+from topi_ext.tune.tuner import TuneProgress
 
 BuiltinTimeoutError = builtins.TimeoutError
 

@@ -23,11 +23,12 @@ from relay_layout.targets import CpuTarget, require_cpu, resolve_target
 from relay_layout.tuning.measurers import local_measurer
 from relay_layout.tuning.tasks import as_tasks, describe
 from topi_ext.tune.comparison import COVERAGE, GOOD, Comparison, compare, replays
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import TuningRecord
 from topi_ext.tune.search import ModelSearch, RandomSearch
-from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner
+from topi_ext.tune.tuner import TuneProgress, Tuner
 from topi_ext.workload import ConvolutionWorkload
 
 EVERYTHING = 1 << 30

@@ -52,7 +52,7 @@ def tuning_job(
 ) -> "TuningJob":
     """The job of tuning for one target into one log; ``modelled`` runs nothing to know the times."""
     from relay_layout.tuning.job import TuningJob
-    from topi_ext.tune.tuner import TuneOptions
+    from topi_ext.tune.options import TuneOptions
 
     search = TuneOptions(
         trials=arguments.trials,

@@ -17,12 +17,13 @@ from topi_ext.processor import processor_of
 from topi_ext.tune.measuring import boards as board_runner
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.timing import Timing
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
-from topi_ext.tune.tuner import TuneOptions, TuneProgress, Tuner
+from topi_ext.tune.tuner import TuneProgress, Tuner
 from topi_ext.workload import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,6 +7,7 @@ from math import inf
 
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.models.cost_model import SharedSamples
+from topi_ext.tune.options import USUAL, TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.ranking import CONFIRMED, rank_records, ranking_seconds
 from topi_ext.tune.records.record import Origin, TuningRecord
@@ -52,18 +53,17 @@ class TaskState:
         processor: Machine,
         database: Database,
         cpu: str,
-        strategy: str = "model",
-        seed: int = 0,
+        *,
+        options: TuneOptions = USUAL,
         shared: SharedSamples | None = None,
-        winograd: bool = True,
         origin: Origin = "measured",
     ) -> None:
         self.task = task
         self.finished = False
         self.checked: set[str] = set()
         self.stale = 0
-        self._processor, self._database, self._cpu, self._winograd = processor, database, cpu, winograd
-        self._search = strategy, seed, shared or SharedSamples()
+        self._processor, self._database, self._cpu = processor, database, cpu
+        self._options, self._shared = options, shared or SharedSamples()
         self._origin = origin
         self._records: list[TuningRecord] = []
         self._seen: set[str] = set()
@@ -81,18 +81,17 @@ class TaskState:
     @cached_property
     def space(self) -> Space:
         """All candidates."""
-        return Space(self.task.workload, self._processor, winograd=self._winograd)
+        return Space(self.task.workload, self._processor, winograd=self._options.winograd)
 
     @cached_property
     def _strategy(self) -> Strategy:
-        name, seed, shared = self._search
-        return _strategy(name, seed, self.space, shared)
+        return _strategy(self._options.strategy, self._options.seed, self.space, self._shared)
 
     @cached_property
     def _default_cycles(self) -> float:
         """Those of the default by estimate, for which there need be no space."""
         workload = self.task.workload
-        return float(family_of(workload).cheapest(workload, self._processor, self._winograd)[0])
+        return float(family_of(workload).cheapest(workload, self._processor, self._options.winograd)[0])
 
     @property
     def size(self) -> float:

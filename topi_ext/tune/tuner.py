@@ -9,6 +9,7 @@ from typing import Any
 
 from topi_ext.family import Machine
 from topi_ext.tune.measuring.measurement import Measurement, Measurer
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.record import Origin, TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
@@ -18,24 +19,6 @@ CONFIRM_ROUNDS = 3
 CONFIRM_BEST = 3
 CONFIRM_TURNS = 3
 """How often the few best of a task are run again, how many they are, and how often others may move up."""
-
-
-@dataclass(frozen=True)
-class TuneOptions:
-    """How to tune.
-
-    ``trials`` is the most kernels to measure for one task, those in the log included. A task ends early
-    where ``patience`` trials have not made it 1% faster. ``time_limit`` is in seconds for all tasks. Without
-    ``winograd`` only kernels that round like the direct convolution are tried.
-    """
-
-    trials: int = 64
-    patience: int = 32
-    batch: int = 8
-    strategy: str = "model"
-    seed: int = 0
-    time_limit: float = inf
-    winograd: bool = True
 
 
 @dataclass(frozen=True)
@@ -119,11 +102,9 @@ class Tuner:
                 self.processor,
                 self.database,
                 self.measurer.cpu,
-                options.strategy,
-                options.seed,
-                shared,
-                options.winograd,
-                self.origin,
+                options=options,
+                shared=shared,
+                origin=self.origin,
             )
             for task in tasks
         ]
@@ -317,4 +298,4 @@ def _microseconds(seconds: float) -> float | None:
     return round(seconds * 1e6, 2) if seconds < inf else None
 
 
-__all__ = ["TuneOptions", "TuneProgress", "TuneResult", "Tuner", "summary"]
+__all__ = ["TuneProgress", "TuneResult", "Tuner", "summary"]

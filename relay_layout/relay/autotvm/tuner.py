@@ -19,12 +19,12 @@ from relay_layout.targets import BuildTarget
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.measurers import least_batch
 from relay_layout.versions import __version__
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import load
 from topi_ext.tune.records.ranking import rank_records
 from topi_ext.tune.records.record import Record, TuningRecord, knobs_key
 from topi_ext.tune.task import Task as KernelTask
-from topi_ext.tune.tuner import TuneOptions
 from topi_ext.tune.tuner import Tuner as Search
 
 __getattr__ = refuser(__name__, "tvm.autotvm.tuner")

@@ -10,9 +10,9 @@ from tvm import relax
 
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from topi_ext.tune.measuring.measurement import Measurement
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.log import write
 from topi_ext.tune.records.record import TuningRecord
-from topi_ext.tune.tuner import TuneOptions
 
 
 class Slow:

@@ -26,7 +26,8 @@ from topi_ext.processor import Processor
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
 from topi_ext.tune.task import Task
-from topi_ext.tune.tuner import TuneOptions, Tuner
+from topi_ext.tune.options import TuneOptions
+from topi_ext.tune.tuner import Tuner
 
 log, trials = Path(sys.argv[1]), int(sys.argv[2])
 processor = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, threads=2)

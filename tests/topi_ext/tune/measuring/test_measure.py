@@ -20,12 +20,13 @@ from topi_ext.tune.measuring import measure, workers
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
 from topi_ext.tune.records.recorded import RecordedKernels
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
-from topi_ext.tune.tuner import TuneOptions, Tuner
+from topi_ext.tune.tuner import Tuner
 from topi_ext.workload import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -16,10 +16,11 @@ from topi_ext.processor import ARM_CORES, Processor, processor_of
 from topi_ext.tune.measuring.workers import build, named
 from topi_ext.tune.models.assembly import Loop, hot_loop
 from topi_ext.tune.models.static_model import KernelModel
+from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.task import Task
-from topi_ext.tune.tuner import TuneOptions, Tuner
+from topi_ext.tune.tuner import Tuner
 from topi_ext.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
