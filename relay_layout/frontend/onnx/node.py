@@ -1,6 +1,5 @@
 """One ONNX node as a converter sees it."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +9,12 @@ from tvm import relax
 
 from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.extent_arithmetic import product, same
+from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
-from relay_layout.frontend.onnx.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
 from relay_layout.ir import Extent
 
 
@@ -75,6 +75,11 @@ class Node:
     signs: Signs
     limits: RowLimits
     requirements: Requirements
+
+    @property
+    def label(self) -> str:
+        """What bodies of the node are named after."""
+        return self.outputs[0] or self.name
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""
@@ -207,9 +212,3 @@ class Node:
 
 Converter = Callable[[Node], Value]
 """Turns a node into the value of its output, or into a list of one value per output."""
-
-
-def identifier(name: str) -> str:
-    """A name with underscores for other characters than letters and digits, and before a leading digit."""
-    safe = re.sub(r"\W", "_", name)
-    return f"_{safe}" if safe[:1].isdigit() else safe
