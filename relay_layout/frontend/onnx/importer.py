@@ -10,6 +10,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.bodies import Bodies
 from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.expressions import Expressions
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.messages import reason
@@ -21,7 +22,7 @@ from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed
 from relay_layout.frontend.onnx.inlined import Surroundings
 from relay_layout.frontend.onnx.limits import RowLimits
-from relay_layout.frontend.onnx.node import Expressions, Node
+from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators import converter_of
 from relay_layout.frontend.onnx.ratios import Ratios
 from relay_layout.frontend.onnx.requirements import Requirements

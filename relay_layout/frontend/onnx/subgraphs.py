@@ -4,7 +4,8 @@ Of a branch whose condition is known one side is taken; of one that is decided a
 and their results selected if their shapes agree. Trips of a loop are written out one after another where
 their number is known: what each computes of its number is a constant, and what does not depend on the trip is
 computed once. Where such a loop may end early at run time, all its trips are computed, and its results stay
-as they are from the end on. All other branches and loops stay what they are (:mod:`relay_layout.frontend.run_time_loops`).
+as they are from the end on. All other branches and loops stay what they are
+(:mod:`relay_layout.frontend.run_time_loops`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
