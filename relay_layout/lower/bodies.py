@@ -45,7 +45,7 @@ def lower_each(module: tvm.IRModule, lower: Callable[[tvm.IRModule], Lowered]) -
         return lower(module)
     lowered: dict[str, Lowered] = {}
     for name, body in bodies.items():
-        lowered[name] = lower(_with_weights(alone(body), bodies, lowered))
+        lowered[name] = lower(_with_weights(alone(body, module), bodies, lowered))
     outer = lower(_with_weights(without_bodies(module), bodies, lowered))
     results = _results([*(each.module["main"] for each in lowered.values()), outer.module["main"]])
     joined = _Joined(outer.module, results)

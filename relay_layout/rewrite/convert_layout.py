@@ -86,8 +86,8 @@ def convert_layout(
     converted, report = _converted(without_bodies(module), request, target)
     changed = {}
     for name, body in bodies.items():
-        inner, found = _converted(alone(body), request.inside(), target)
-        changed[name] = inner["main"]
+        inner, found = _converted(alone(body, module), request.inside(), target)
+        changed[name] = inner
         report = _with_body(report, name, found)
     return with_bodies(converted, changed), report
 
