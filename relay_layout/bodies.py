@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import tvm
 from tvm import relax
 
-from relay_layout.ir import bindings_of, copy_of, function_attributes, operator_name
+from relay_layout.ir import Expression, bindings_of, copy_of, function_attributes, operator_name
 
 BODY = "relay_layout.body"
 """Attribute of a body: which of the kinds below it is."""
@@ -79,13 +79,20 @@ def join_name(step: str) -> str:
     return f"{step}_join"
 
 
+def name_inside(body: str, name: str) -> str:
+    """How a binding of a body is called beside those of "main"."""
+    return f"{body}.{name}"
+
+
 def run_by(function: relax.Function) -> list[str]:
     """The names of functions that a function calls as code."""
-    return [
-        str(binding.value.args[0].global_symbol)
-        for binding in bindings_of(function)
-        if operator_name(binding.value) == "call_pure_packed"
-    ]
+    return [name for binding in bindings_of(function) for name in runs_of(binding.value)]
+
+
+def runs_of(value: Expression) -> list[str]:
+    """The name of what an expression calls as code, if it does."""
+    is_call = operator_name(value) == "call_pure_packed"
+    return [str(value.args[0].global_symbol)] if is_call else []
 
 
 def each_alone(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRModule]) -> tvm.IRModule:
@@ -139,8 +146,10 @@ __all__ = [
     "has_bodies",
     "join_name",
     "kind_of",
+    "name_inside",
     "parts_of",
     "run_by",
+    "runs_of",
     "with_bodies",
     "without_bodies",
 ]
