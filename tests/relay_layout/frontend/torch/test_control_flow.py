@@ -174,6 +174,23 @@ class Inner(nn.Module):
         return torch.while_loop(lambda i, y: i < n, trip, (torch.zeros_like(n), x * 2))[1]
 
 
+class Cells(nn.Module):
+    """Cells of all kinds, in a loop that carries what it reads as it was at first, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        kinds = (nn.GRUCell(4, 4), nn.RNNCell(4, 4), nn.RNNCell(4, 4, bias=False, nonlinearity="relu"))
+        self.cells, self.long = nn.ModuleList(kinds), nn.LSTMCell(4, 4)
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        def trip(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            for cell in self.cells:
+                y = cell(x, y)
+            return i + 1, torch.cat(self.long(x, (y, y)), 1)[:, 2:6].clone()
+
+        return torch.while_loop(lambda i, y: i < n, trip, (torch.zeros_like(n), x))[1]
+
+
 class Cumulated(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return associative_scan(lambda one, other: one * other, x, 0, combine_mode="generic")
@@ -198,6 +215,7 @@ KNOWN: dict[str, tuple[nn.Module, tuple[Any, ...], list[str]]] = {
     "condition": (Flagged(), (X,), []),
     "inner trips": (Inner(), (X, _count(2)), ["while_loop"]),
     "rows": (Mapped(), ROWS[0], []),
+    "cells": (Cells(), (X, _count(3)), ["while_loop"]),
     "associative": (Cumulated(), (X,), []),
     "kernels of bodies": (Picking(), (X, _count(2)), ["while_loop"]),
 }
