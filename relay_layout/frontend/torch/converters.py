@@ -26,6 +26,7 @@ from relay_layout.frontend.torch.operators import (
     scans,
     scattering,
 )
+from relay_layout.frontend.torch.operators.bodies import BODY_NAMES, ProgramBodies
 from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -49,13 +50,17 @@ _CONVERTERS: Mapping[str, Converter] = {
 }
 
 
-def converters(program: Any, numbers: Numbers) -> dict[str, Converter]:
+def converters(program: Any, numbers: Numbers, bodies: ProgramBodies) -> dict[str, Converter]:
     """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``.
 
-    ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`).
+    ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`). ``bodies``
+    takes the functions that loops and branches run.
     """
     found = _own(program)
-    return {name: _settled(converter, numbers) for name, converter in found.items()} if numbers else found
+    if numbers:
+        found = {name: _settled(converter, numbers) for name, converter in found.items()}
+    found |= bodies.converters(frozenset(found))
+    return found
 
 
 def _own(program: Any) -> dict[str, Converter]:
@@ -84,7 +89,7 @@ def _settled(converter: Converter, numbers: Numbers) -> Converter:
 
 def known_names(program: Any) -> frozenset[str]:
     """Of operations that can be converted in this program."""
-    return _of_tvm() | frozenset(_own(program))
+    return _of_tvm() | frozenset(_own(program)) | BODY_NAMES
 
 
 def is_convertible(name: str) -> bool:
