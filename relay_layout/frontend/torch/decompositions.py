@@ -114,7 +114,7 @@ def _dropouts_of_no_effect(program: Any) -> Iterator[None]:
     """
     changed = [
         (node, node.target, node.args)
-        for node in program.graph.nodes
+        for node in all_nodes(program)
         if node.op == "call_function" and node.target in _DROPOUTS and node.args[2] is False
     ]
     for node, _, arguments in changed:
