@@ -8,6 +8,7 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from relay_layout.frontend.torch import memory
+from relay_layout.frontend.torch.agreement import agreeing
 from relay_layout.frontend.torch.known_numbers import Numbers, known
 from relay_layout.frontend.torch.operators import (
     arithmetic,
@@ -55,6 +56,7 @@ def converters(program: Any, numbers: Numbers) -> dict[str, Converter]:
     ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`).
     """
     found = _own(program)
+    found = {**found, **agreeing(program, found)}
     return {name: _settled(converter, numbers) for name, converter in found.items()} if numbers else found
 
 

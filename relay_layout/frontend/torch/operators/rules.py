@@ -18,6 +18,9 @@ Rule = Callable[..., Any]
 _PAIRWISE = 25
 """Rows of either operand up to which PyTorch sums the squares of differences for distances."""
 
+_COORDINATES = 8
+"""Up to so many, sums of squares of differences cost no more than a product of matrices."""
+
 COUNTED = torch.int32
 """The type in which truth values are ordered and counted."""
 
@@ -189,7 +192,8 @@ def _sum_of_products(
 @_rule(aten._cdist_forward.default)
 def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tensor:
     by_product = mode != 2 and (mode == 1 or left.shape[-2] > _PAIRWISE or right.shape[-2] > _PAIRWISE)
-    if p == 2 and by_product:
+    # The product leaves half of the digits of points that lie close to each other.
+    if p == 2 and by_product and left.shape[-1] > _COORDINATES:
         squares = (left * left).sum(-1, keepdim=True) + (right * right).sum(-1).unsqueeze(-2)
         return (squares - 2 * left @ right.transpose(-1, -2)).clamp_min(0).sqrt()
     difference = (left.unsqueeze(-2) - right.unsqueeze(-3)).abs()
@@ -200,6 +204,11 @@ def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tenso
     if p in (1, 2):
         return difference.sum(-1) if p == 1 else (difference * difference).sum(-1).sqrt()
     return difference.pow(p).sum(-1).pow(1 / p)
+
+
+@_rule(aten._euclidean_dist.default)
+def _euclidean_distances(left: Tensor, right: Tensor) -> Any:
+    return _distances(left, right, 2, 1)
 
 
 @_rule(aten._trilinear.default)
