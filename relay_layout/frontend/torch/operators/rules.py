@@ -57,6 +57,14 @@ def _joined(tensors: list[Tensor], dim: int = 0) -> Any:
     return torch.cat([one.to(dtype) for one in kept], dim)
 
 
+@_rule(aten.adaptive_avg_pool2d.default)
+def _average_of_regions(value: Tensor, output_size: list[int]) -> Tensor:
+    # PyTorch's own rule also changes how a mean lies in memory, in place.
+    if all(isinstance(extent, int) and extent == 1 for extent in output_size):
+        return value.mean((-2, -1), keepdim=True)
+    return aten._adaptive_avg_pool2d(value, output_size)
+
+
 @_rule(aten.sort.stable)
 def _stable_sort(value: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
     # Every sort of ours is.
