@@ -8,6 +8,7 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from relay_layout.frontend.torch import memory
+from relay_layout.frontend.torch.agreement import agreeing
 from relay_layout.frontend.torch.known_numbers import Numbers, known
 from relay_layout.frontend.torch.operators import (
     arithmetic,
@@ -57,6 +58,7 @@ def converters(program: Any, numbers: Numbers, bodies: ProgramBodies) -> dict[st
     takes the functions that loops and branches run.
     """
     found = _own(program)
+    found = {**found, **agreeing(program, found)}
     if numbers:
         found = {name: _settled(converter, numbers) for name, converter in found.items()}
     found |= bodies.converters(frozenset(found))

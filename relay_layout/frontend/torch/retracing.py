@@ -26,6 +26,9 @@ from relay_layout.frontend.torch.graphs import CONTROL_FLOW, counted_by_data, he
 
 Rule = Callable[..., Any]
 
+_NORM = torch.ops.aten.batch_norm.default
+"""Has the tag of operations that may give their operand back for what it does to statistics alone."""
+
 _STRIDE, _ELEMENTS = torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default
 
 _SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -230,7 +233,7 @@ def _sources(node: Any) -> list[Any]:
         for argument, operand in zip(schema.arguments, node.args, strict=False)
         if argument.alias_info is not None and isinstance(operand, torch.fx.Node)
     ]
-    if torch.Tag.maybe_aliasing_or_mutating in node.target.tags:
+    if torch.Tag.maybe_aliasing_or_mutating in node.target.tags and node.target is not _NORM:
         # Such as dropout, which may give its operand back and does not say so.
         found = [one for one in node.all_input_nodes if _alike(one, node)]
     return found
