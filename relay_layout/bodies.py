@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import tvm
 from tvm import relax
 
-from relay_layout.ir import bindings_of, copy_of, function_attributes, operator_name
+from relay_layout.ir import Expression, bindings_of, copy_of, function_attributes, operator_name
 
 BODY = "relay_layout.body"
 """Attribute of a body: which of the kinds below it is."""
@@ -79,30 +79,38 @@ def join_name(step: str) -> str:
     return f"{step}_join"
 
 
+def name_inside(body: str, name: str) -> str:
+    """How a binding of a body is called beside those of "main"."""
+    return f"{body}.{name}"
+
+
 def run_by(function: relax.Function) -> list[str]:
     """The names of functions that a function calls as code."""
-    return [
-        str(binding.value.args[0].global_symbol)
-        for binding in bindings_of(function)
-        if operator_name(binding.value) == "call_pure_packed"
-    ]
+    return [name for binding in bindings_of(function) for name in runs_of(binding.value)]
+
+
+def runs_of(value: Expression) -> list[str]:
+    """The name of what an expression calls as code, if it does."""
+    is_call = operator_name(value) == "call_pure_packed"
+    return [str(value.args[0].global_symbol)] if is_call else []
 
 
 def each_alone(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRModule]) -> tvm.IRModule:
     """The module whose "main" and bodies each went through ``change``, as "main" without the others.
 
-    Of the module of a body its "main" is kept alone.
+    Kernels that the module of a body calls are kept with it.
     """
     bodies = bodies_of(module)
     if not bodies:
         return change(module)
     changed = change(without_bodies(module))
-    return with_bodies(changed, {name: change(alone(body))[_MAIN] for name, body in bodies.items()})
+    return with_bodies(changed, {name: change(alone(body, module)) for name, body in bodies.items()})
 
 
-def alone(body: relax.Function) -> tvm.IRModule:
-    """A module with a body as its "main"."""
-    return tvm.IRModule({tvm.ir.GlobalVar(_MAIN): body.with_attr("global_symbol", _MAIN)})
+def alone(body: relax.Function, module: tvm.IRModule) -> tvm.IRModule:
+    """A module with a body of ``module`` as its "main", and the kernels that it calls."""
+    called = {variable: module[variable] for variable in relax.analysis.all_global_vars(body)}
+    return tvm.IRModule({tvm.ir.GlobalVar(_MAIN): body.with_attr("global_symbol", _MAIN), **called})
 
 
 def without_bodies(module: tvm.IRModule) -> tvm.IRModule:
@@ -111,11 +119,17 @@ def without_bodies(module: tvm.IRModule) -> tvm.IRModule:
     return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
 
 
-def with_bodies(module: tvm.IRModule, bodies: Mapping[str, relax.Function]) -> tvm.IRModule:
-    """The module with ``bodies`` by name, each of which may have been the "main" of a module."""
+def with_bodies(module: tvm.IRModule, bodies: Mapping[str, tvm.IRModule]) -> tvm.IRModule:
+    """The module with bodies by name, each the "main" of a module, and the kernels that they call."""
     updated = copy_of(module)
+    present = {str(variable.name_hint) for variable in updated.get_global_vars()}
     for name, body in bodies.items():
-        updated[name] = body.without_attr("global_symbol")
+        for variable, function in body.functions_items():
+            if variable.name_hint == _MAIN:
+                updated[name] = function.without_attr("global_symbol")
+            elif variable.name_hint not in present:
+                present.add(str(variable.name_hint))
+                updated[variable] = function
     return updated
 
 
@@ -132,8 +146,10 @@ __all__ = [
     "has_bodies",
     "join_name",
     "kind_of",
+    "name_inside",
     "parts_of",
     "run_by",
+    "runs_of",
     "with_bodies",
     "without_bodies",
 ]

@@ -176,12 +176,16 @@ _CORES = {
     "cortex-a55": _ArmCore(1, 4, 1, 32, 128, 6.0, 0.8, "cortex-a55", in_order=True, store_unit=True),
     "cortex-a72": _ArmCore(1, 7, 1, 32, 1024, 6.0, 0.7, "cortex-a72", store_unit=True, vector_units=2),
     "cortex-a76": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.3, "neoverse-n1"),
+    "cortex-a77": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.5, "neoverse-n1"),
     "cortex-a78": _ArmCore(2, 4, 2, 64, 512, 16.0, 1.7, "neoverse-n1"),
+    "cortex-a710": _ArmCore(2, 4, 2, 64, 512, 20.0, 2.0, "neoverse-n2"),
     "cortex-x1": _ArmCore(4, 4, 2, 64, 1024, 20.0, 7.0, "neoverse-v1"),
     "cortex-x2": _ArmCore(4, 4, 2, 64, 1024, 20.0, 8.0, "neoverse-v2"),
+    "cortex-x3": _ArmCore(4, 4, 2, 64, 1024, 20.0, 8.0, "neoverse-v2"),
     "neoverse-n1": _ArmCore(2, 4, 2, 64, 1024, 16.0, 3.0, "neoverse-n1"),
     "neoverse-n2": _ArmCore(2, 4, 2, 64, 1024, 20.0, 3.6, "neoverse-n2"),
     "neoverse-v1": _ArmCore(4, 4, 2, 64, 1024, 20.0, 3.8, "neoverse-v1"),
+    "neoverse-v2": _ArmCore(4, 4, 2, 64, 2048, 20.0, 4.5, "neoverse-v2"),
     "apple-a14": _ArmCore(4, 4, 2, 128, 4096, 24.0, 4.2, "neoverse-v2"),
 }
 
@@ -189,9 +193,10 @@ ARM_CORES = {name: core.processor(name) for name, core in _CORES.items()}
 """Cores by LLVM's name, from Arm's software optimization guides; an L2 that cores share counts whole.
 
 ``scheduling_model`` names another core where LLVM has no model of its own and takes that of an older one: the
-Neoverse N1 is the Cortex-A76 for servers, the V1 is the X1 and the V2 follows the X2. LLVM's model of the A53
-makes its analyser write results back in order, so that a load behind a multiply-add waits for it, which the
-core does not; the A55, which follows it, stands in.
+Neoverse N1 is the Cortex-A76 for servers, which the A77 and A78 follow, the N2 is the A710, the V1 the X1 and
+the V2 the X3, which follows the X2. LLVM's model of the A53 makes its analyser write results back in order,
+so that a load behind a multiply-add waits for it, which the core does not; the A55, which follows it, stands
+in.
 """
 
 

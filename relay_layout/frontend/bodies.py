@@ -60,8 +60,12 @@ class Bodies:
 
     @contextmanager
     def inside(self, parameters: Sequence[relax.Var]) -> Iterator[Body]:
-        """What is emitted meanwhile goes to a function of ``parameters``; :meth:`give` ends it."""
+        """What is emitted meanwhile goes to a function of ``parameters``; :meth:`give` ends it.
+
+        Bodies that are added meanwhile are forgotten where it is not ended.
+        """
         body = Body(parameters)
+        names, functions = set(self._names), dict(self.functions)
         self.builder.begin_scope(list(parameters))
         self.builder._begin_dataflow_block()
         try:
@@ -72,6 +76,8 @@ class Bodies:
             if body.result is not None:
                 body.whole = self.builder.normalize(relax.SeqExpr([block], body.result))
             self.builder.end_scope()
+            if body.result is None:
+                self._names, self.functions = names, functions
 
     def give(self, results: Sequence[Any]) -> Any:
         """The tensors that the function under way gives."""

@@ -28,7 +28,7 @@ from relay_layout.relay.visitors import bind
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.runtime.cpu import aligned
 from relay_layout.runtime.session import Session
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import BuildTarget, CudaTarget
 
 
 class GraphExecutorFactoryModule:
@@ -51,11 +51,17 @@ class GraphExecutorFactoryModule:
         return self._create
 
     def _create(self, *devices: Any) -> RuntimeModule:
-        check_device(devices)
+        check_device(devices, self.device.type)
         return RuntimeModule(Session(self.artifact, threads=asked_threads()), self._bound)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
+
+    @property
+    def device(self) -> Any:
+        """The device that it runs on, ``tvm.cpu()`` or ``tvm.cuda()``."""
+        on_gpu = self.artifact.manifest.builds[-1].target["kind"] == "cuda"
+        return tvm.cuda() if on_gpu else tvm.cpu()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -118,8 +124,8 @@ class GraphExecutorFactoryModule:
         return self.get_graph_json()
 
     def get_devices(self) -> list[str]:
-        """Devices apart from the CPU: none."""
-        return []
+        """Devices apart from the CPU."""
+        return [kind for kind in (self.device.type,) if kind != "cpu"]
 
     def export_library(self, file_name: str | os.PathLike[str], *unused: object, **options: object) -> None:
         """Write everything to one file, whatever its suffix; :func:`load_module` reads it.
@@ -141,12 +147,12 @@ def build(
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> GraphExecutorFactoryModule:
-    """Compile a module or a Relay function for a CPU, with values for parameters of main.
+    """Compile a module or a Relay function for a CPU or a CUDA GPU, with values for parameters of main.
 
-    ``target`` is as Relay took it; ``"llvm"`` is this machine. Within ``PassContext(opt_level=3)`` layouts
-    are chosen for the target, as Relay's AlterOpLayout did, and callbacks for it are asked; below that, or
-    with AlterOpLayout among the disabled passes, layouts stay as they are in the module. Parameters that main
-    does not have are ignored, as Relay did.
+    ``target`` is as Relay took it; ``"llvm"`` is this machine, ``"cuda"`` its GPU. Within
+    ``PassContext(opt_level=3)`` layouts are chosen for the target, as Relay's AlterOpLayout did, and
+    callbacks for it are asked; below that, or with AlterOpLayout among the disabled passes, layouts stay as
+    they are in the module. Parameters that main does not have are ignored, as Relay did.
 
     ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
     """
@@ -212,7 +218,7 @@ def create_executor(
     if kind not in ("debug", "graph", "vm", "aot"):
         raise ValueError(f"executor kind '{kind}' is not known; use 'graph' or 'vm'")
     if device is not None:
-        check_device(device)
+        check_device(device, "cuda" if isinstance(build_target(target), CudaTarget) else "cpu")
     return Executor(mod, target, params)
 
 
@@ -238,7 +244,8 @@ class Executor:
             expr = bind(expr, binds)
         built = as_module(expr)
         is_tuple = isinstance(main_function(built).ret_ty, relax.TupleType)
-        module = GraphModule(build(built, self.target, params=self.params)["default"](tvm.cpu()))
+        library = build(built, self.target, params=self.params)
+        module = GraphModule(library["default"](library.device))
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             names = list(module.get_input_info()[0])

@@ -9,20 +9,21 @@ from typing import Any
 import tvm
 
 from relay_layout.errors import TargetError
+from relay_layout.host import gpu_architecture
 from relay_layout.relay.history import logs_applied
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.target_strings import READ, description_of, is_target_string
 
 _KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
-"""Kinds of targets that Relay built for, and that are refused by their name."""
+"""Kinds of targets that Relay built for by their name alone."""
 
 
 def build_target(target: Any) -> BuildTarget:
     """The target of a text such as ``"llvm -mcpu=core-avx2"``, a TVM target, a list or dictionary of one.
 
     ``"llvm"`` alone, and None without a target in scope, are this machine, with :func:`asked_threads`. Its
-    kernels are also those of :func:`relay_layout.relay.history.apply_history_best`. TargetError for what
-    cannot be built for.
+    kernels are also those of :func:`relay_layout.relay.history.apply_history_best`. ``"cuda"`` alone is the
+    GPU of this machine. TargetError for what cannot be built for.
     """
     if target is None:
         target = tvm.target.Target.current(allow_none=True) or "llvm"
@@ -50,7 +51,7 @@ def _from_text(text: str) -> BuildTarget:
     if not is_target_string(text):
         return _resolved({"kind": kind[0]} if kind[0] in _KINDS else text)
     description = description_of(text)
-    return _resolved(description if len(description) > 1 else "native")
+    return _resolved("native" if description == {"kind": "llvm"} else description)
 
 
 def asked_threads() -> int | None:
@@ -65,8 +66,19 @@ def asked_threads() -> int | None:
 
 
 def _resolved(target: Any) -> BuildTarget:
+    if isinstance(target, Mapping) and target.get("kind") == "cuda" and not target.get("arch"):
+        target = {**target, "arch": _gpu_here()}
     threads = asked_threads() if target == "native" else None
     return resolve_target(target, threads=threads, tuning_records=logs_applied())
+
+
+def _gpu_here() -> str:
+    found = gpu_architecture()
+    if not found:
+        raise TargetError(
+            "target cuda: no GPU is found here; say which one to build for, such as 'cuda -arch=sm_90'"
+        )
+    return found
 
 
 def _with_triple(triple: str) -> BuildTarget:

@@ -79,6 +79,7 @@ class RunsNetwork(Protocol):
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    on_gpu: bool
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep them for :meth:`execute`."""
@@ -211,8 +212,8 @@ class RuntimeModule:
         return measure
 
     def check_device(self, device: Any) -> None:
-        """TargetError for another device than the one that it runs on, as :func:`check_device`."""
-        check_device(device)
+        """TargetError for another kind of device than the one that it runs on."""
+        check_device(device, "cuda" if self.session.on_gpu else "cpu")
 
     def _spec(self, key: int | str) -> TensorSpec:
         names = list(self._specs)
@@ -304,12 +305,16 @@ def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
     return GraphModule(libmod["default"](device))
 
 
-def check_device(device: Any) -> None:
-    """TargetError for anything but the CPU of this machine; of a list, its first device counts."""
+def check_device(device: Any, wanted: str = "cpu") -> None:
+    """TargetError for a device of this machine of another kind than ``wanted``, "cpu" or "cuda".
+
+    Of a list, its first device counts.
+    """
     first = device[0] if isinstance(device, list | tuple) and device else device
     kind = first if isinstance(first, str) else getattr(first, "type", None) or str(first)
-    if not str(kind).startswith("cpu"):
-        raise TargetError(f"device {kind}: what was built runs on the CPU, tvm.cpu()")
+    if not str(kind).startswith(wanted):
+        name = "the CPU" if wanted == "cpu" else "the GPU"
+        raise TargetError(f"device {kind}: what was built runs on {name}, tvm.{wanted}()")
 
 
 def _seconds(function: Callable[[], Any], number: int, min_repeat_ms: float) -> float:

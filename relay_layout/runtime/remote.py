@@ -27,6 +27,9 @@ class RemoteSession:
     As :class:`relay_layout.runtime.session.Session`, but for one call at a time. The machine needs TVM alone.
     """
 
+    on_gpu = False
+    """Code for GPUs is not sent."""
+
     def __init__(
         self, artifact: Artifact, connection: Any, *, threads: int | None = None, target: str | None = None
     ) -> None:

@@ -35,12 +35,16 @@ ARM_BOARDS = {
     "cortex-a55": ArmCore(4, 1.8, 6.0, ("+disable-ldp",)),
     "cortex-a72": ArmCore(4, 1.5, 4.0),
     "cortex-a76": ArmCore(4, 2.4, 12.0),
+    "cortex-a77": ArmCore(4, 2.4, 14.0),
     "cortex-a78": ArmCore(4, 2.4, 16.0),
+    "cortex-a710": ArmCore(4, 2.5, 20.0),
     "cortex-x1": ArmCore(1, 2.8, 20.0),
     "cortex-x2": ArmCore(1, 3.0, 24.0),
+    "cortex-x3": ArmCore(1, 3.2, 26.0),
     "neoverse-n1": ArmCore(4, 2.5, 30.0),
     "neoverse-n2": ArmCore(4, 2.8, 40.0),
     "neoverse-v1": ArmCore(4, 2.6, 40.0),
+    "neoverse-v2": ArmCore(4, 2.8, 50.0),
     "apple-a14": ArmCore(4, 3.0, 50.0),
 }
 """By the name that LLVM has for the core; the A53, the A72 and the A76 as in the Raspberry Pi 3, 4 and 5.

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import tvm
 from tvm.target import codegen
@@ -28,6 +28,7 @@ from relay_layout.targets.arm import (
     with_tuning,
 )
 from relay_layout.targets.cpu import CpuTarget
+from relay_layout.targets.cuda import PREFIX as CUDA_PREFIX
 from relay_layout.targets.cuda import cuda_target
 from relay_layout.targets.facts import X86_AVX2, X86_AVX512, X86_SSE
 from relay_layout.targets.records import recorded_kernels
@@ -102,10 +103,15 @@ def resolve_target(
     wanted = cast("Precision", precision)
     if isinstance(target, str):
         _check_spelling(target.strip())
-    if isinstance(target, str) and target.strip().startswith("cuda"):
-        found: BuildTarget = cuda_target(target.strip(), wanted)
+    described = _described(target)
+    if described is not None and described.kind == "cuda":
+        found: BuildTarget = cuda_target(_gpu_named(described), wanted)
+    elif isinstance(target, str) and target.strip().startswith("cuda"):
+        found = cuda_target(target.strip(), wanted)
+    elif described is not None:
+        found = _in_precision(_from_description(described, threads), wanted)
     else:
-        found = _in_precision(_resolved(target, threads), wanted)
+        found = _in_precision(_named(cast("str", target).strip(), threads), wanted)
     here = cpu_model() if found.name == "native" else ""
     records = recorded_kernels(found.machine.name, tuning_records, shipped_records, here)
     return replace(
@@ -127,36 +133,55 @@ def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:
     return replace(target, precision=precision)
 
 
-def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: int | None) -> CpuTarget:
-    if not isinstance(target, str | Mapping | tvm.target.Target):
+class _Described(NamedTuple):
+    """A target by TVM's attributes: what to call it in messages, its kind, and the attributes."""
+
+    name: str
+    kind: str
+    attributes: dict[str, Any]
+
+
+def _described(target: TargetLike) -> _Described | None:
+    """What TVM's JSON, a mapping or a TVM target describes; None for a name."""
+    if isinstance(target, tvm.target.Target):
+        kind = str(target.kind.name)
+        return _Described(kind, kind, dict(target.attrs))
+    if isinstance(target, Mapping):
+        return _Described(json.dumps(dict(target)), str(target.get("kind", "llvm")), dict(target))
+    if not isinstance(target, str):
         raise TargetError(
             f"a {type(target).__name__} is no target; give a name such as 'native', or TVM's JSON"
         )
-    if isinstance(target, tvm.target.Target):
-        return _from_description(str(target.kind.name), dict(target.attrs), target.kind.name, threads)
-    if isinstance(target, Mapping):
-        return _from_description(
-            json.dumps(dict(target)), dict(target), str(target.get("kind", "llvm")), threads
-        )
     text = target.strip()
-    if text.startswith("{"):
-        try:
-            description = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise TargetError(
-                f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}"
-            ) from None
-        return _from_description(text, description, str(description.get("kind", "llvm")), threads)
+    if not text.startswith("{"):
+        return None
+    try:
+        attributes = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TargetError(f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}") from None
+    return _Described(text, str(attributes.get("kind", "llvm")), attributes)
+
+
+def _gpu_named(target: _Described) -> str:
+    """The name of a GPU by its ``arch``; limits of kernels, TVM's other attributes, follow from that."""
+    arch = target.attributes.get("arch")
+    if not arch:
+        raise TargetError(f"target {target.name}: which GPU is not said; give its arch, such as sm_90")
+    # sm_90a is an sm_90 of which kernels may take what its followers lack.
+    return f"{CUDA_PREFIX}{str(arch).removesuffix('a')}"
+
+
+def _named(text: str, threads: int | None) -> CpuTarget:
     if text == "native":
         return _native(threads)
     if text.startswith(PREFIX.rstrip("-")):
-        return _from_description(text, arm_target(text), "llvm", threads)
+        return _from_description(_Described(text, "llvm", arm_target(text)), threads)
     if text in INSTRUCTION_SETS:
         return _build(text, {"mcpu": text}, level_features(text), "x86_64", threads)
     if architecture() == "x86_64" and text in _known_processors(codegen.llvm_get_system_triple()):
         return _build(text, {"mcpu": text}, x86_features({"mcpu": text}), "x86_64", threads)
     raise TargetError(
-        f"target {target!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
+        f"target {text!r} is not known; use 'native', one of {', '.join(INSTRUCTION_SETS)}, "
         f"an ARM core such as {PREFIX}cortex-a76, cuda-sm_90, a processor name that LLVM knows, or "
         "TVM's target JSON"
     )
@@ -164,9 +189,10 @@ def _resolved(target: "str | Mapping[str, Any] | tvm.target.Target", threads: in
 
 def _check_spelling(text: str) -> None:
     """Raises :class:`TargetError` for a list, and for a target string of TVM up to 0.18."""
-    if is_target_string(text):
+    if is_target_string(text) and text != "cuda":
         fields = description_of(text)
-        wanted = json.dumps(fields) if set(fields) - {"kind", "num-cores"} else "native"
+        is_native = not set(fields) - {"kind", "num-cores"}
+        wanted = "native" if is_native and fields["kind"] == "llvm" else json.dumps(fields)
         raise TargetError(f"target {text!r} is written as TVM up to 0.18 had it; today it is {wanted}")
     if "," in text and not text.startswith("{"):
         raise TargetError(
@@ -208,11 +234,12 @@ def _native(threads: int | None) -> CpuTarget:
     return _build("native", attributes, features, architecture(), threads)
 
 
-def _from_description(name: str, description: dict[str, Any], kind: str, threads: int | None) -> CpuTarget:
+def _from_description(target: _Described, threads: int | None) -> CpuTarget:
+    name, kind, description = target
     if kind != "llvm":
-        gpu = ", or a GPU's name such as cuda-sm_90" if kind == "cuda" else ""
         raise TargetError(
-            f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm'){gpu}"
+            f"target {name}: kind '{kind}' has no kernels yet; use a CPU target (kind 'llvm'), or a GPU's "
+            "(kind 'cuda')"
         )
     unknown = sorted(key for key in description if key not in _KEYS and not key.startswith(_FEATURES))
     if unknown:

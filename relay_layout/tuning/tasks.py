@@ -81,7 +81,7 @@ def module_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter
     """
     found, notes = _main_workloads(without_bodies(module), target)
     for body in bodies_of(module).values():
-        inner, skipped = _main_workloads(alone(body), target)
+        inner, skipped = _main_workloads(alone(body, module), target)
         found.update(inner)
         notes += skipped
     return found, notes

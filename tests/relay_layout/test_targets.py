@@ -278,8 +278,17 @@ def test_tvm_targets_and_json_are_taken() -> None:
         ),
         (
             '{"kind": "cuda"}',
-            "target {\"kind\": \"cuda\"}: kind 'cuda' has no kernels yet; use a CPU target (kind 'llvm'), "
-            "or a GPU's name such as cuda-sm_90",
+            'target {"kind": "cuda"}: which GPU is not said; give its arch, such as sm_90',
+        ),
+        (
+            {"kind": "rocm"},
+            "target {\"kind\": \"rocm\"}: kind 'rocm' has no kernels yet; use a CPU target (kind 'llvm'), or "
+            "a GPU's (kind 'cuda')",
+        ),
+        (
+            "cuda -arch=sm_90 -max_num_threads=1024",
+            "target 'cuda -arch=sm_90 -max_num_threads=1024' is written as TVM up to 0.18 had it; today it "
+            'is {"kind": "cuda", "arch": "sm_90"}',
         ),
         (
             {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver44"},
@@ -318,3 +327,17 @@ def test_wrong_targets(target: Any, message: str) -> None:
     with pytest.raises(TargetError) as raised:
         resolve_target(target)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"kind": "cuda", "arch": "sm_90"},
+        '{"kind": "cuda", "arch": "sm_90a", "max_num_threads": 1024}',
+        tvm.target.Target({"kind": "cuda", "arch": "sm_90"}),
+        tvm.target.Target("nvidia/nvidia-h100"),
+    ],
+    ids=["mapping", "text", "target", "tag"],
+)
+def test_gpus_as_tvm_describes_them(target: object) -> None:
+    assert resolve_target(target, precision="fp16").name == "cuda-sm_90"

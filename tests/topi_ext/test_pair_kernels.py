@@ -111,7 +111,7 @@ def arm_instructions(cpu: str, case: ConvolutionWorkload) -> list[str]:
     return [found.group(0).strip() for found in ARM_LOOP.finditer(kernel.mod.inspect_source("asm"))]
 
 
-@pytest.mark.parametrize("cpu", ["neoverse-n2", "neoverse-v1", "cortex-x2"])
+@pytest.mark.parametrize("cpu", ["neoverse-n2", "neoverse-v1", "neoverse-v2", "cortex-x2", "cortex-a710"])
 @pytest.mark.parametrize("case", ARM_CASES, ids=lambda case: case.kernel_layout)
 def test_arm_reads_a_word_from_a_lane(cpu: str, case: ConvolutionWorkload) -> None:
     found = arm_instructions(cpu, case)

@@ -7,8 +7,9 @@ from typing import Any
 from tvm import relax, tirx
 
 from relay_layout.frontend.extent_arithmetic import same
-from relay_layout.frontend.onnx.node import Node, identifier
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.identifiers import identifier
+from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_one, is_static
 
 BROADCASTING = frozenset(

@@ -13,8 +13,8 @@ from tvm_ffi import structural_map
 
 from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.known_sizes import ANY, Interval
-from relay_layout.frontend.onnx.values import dtype_of, shape_of
 from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues
+from relay_layout.frontend.values import dtype_of, shape_of
 from relay_layout.ir import Extent
 
 _LARGEST = 4096

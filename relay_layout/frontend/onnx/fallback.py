@@ -15,7 +15,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Unsupported, Value
+from relay_layout.frontend.values import Unsupported, Value
 
 if TYPE_CHECKING:
     import onnx

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relay_layout.frontend.folding import LARGEST_FOLDED
-from relay_layout.frontend.onnx.values import Array, Unsupported, Value
+from relay_layout.frontend.values import Array, Unsupported, Value
 
 if TYPE_CHECKING:
     import onnx

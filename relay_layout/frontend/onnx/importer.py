@@ -10,6 +10,8 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.bodies import Bodies
 from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.expressions import Expressions
+from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
@@ -18,15 +20,17 @@ from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed
+from relay_layout.frontend.onnx.inlined import Surroundings
 from relay_layout.frontend.onnx.limits import RowLimits
-from relay_layout.frontend.onnx.node import Expressions, Node, identifier
+from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators import converter_of
 from relay_layout.frontend.onnx.ratios import Ratios
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.rounded_sizes import RoundedSizes
 from relay_layout.frontend.onnx.signs import Signs
-from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS, Surroundings
-from relay_layout.frontend.onnx.values import Unsupported, Value, shape_of, tensors_of, written
+from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
+from relay_layout.frontend.trips import WrittenOut
+from relay_layout.frontend.values import Unsupported, Value, shape_of, tensors_of, written
 from relay_layout.graph.border import CONDITIONS
 
 if TYPE_CHECKING:
@@ -54,7 +58,9 @@ class Importer:
         # Read once, so that what the body of a loop holds is the same constant in all its trips.
         self._attributes: ByIdentity[onnx.NodeProto, dict[str, Any]] = ByIdentity()
         self._bodies = Bodies(self.builder, self._counts)
-        self._around = Surroundings(label, ChainMap(), self._run, self._counts, self._bodies, self._empty.get)
+        self._around = Surroundings(
+            label, ChainMap(), self._run, self._counts, self._bodies, self._empty.get, WrittenOut(label)
+        )
 
     def build(
         self,

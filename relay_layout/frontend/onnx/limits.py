@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from relay_layout.frontend.onnx.graphs import subgraphs
-from relay_layout.frontend.onnx.values import FAR, Array
+from relay_layout.frontend.values import FAR, Array
 
 if TYPE_CHECKING:
     import onnx

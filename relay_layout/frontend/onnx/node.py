@@ -1,6 +1,5 @@
 """One ONNX node as a converter sees it."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,49 +8,14 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.expressions import Expressions
 from relay_layout.frontend.extent_arithmetic import product, same
-from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
-from relay_layout.frontend.onnx.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
 from relay_layout.ir import Extent
-
-
-class Expressions:
-    """Makes Relax expressions of values; one constant per numpy array however often the array is read."""
-
-    def __init__(self, builder: Any) -> None:
-        self._builder = builder
-        self._constants: ByIdentity[Array, Any] = ByIdentity()
-        self._scalars: dict[tuple[str, str], Any] = {}
-
-    def __call__(self, value: Value, name: str) -> Any:
-        """Any tensor value as a Relax expression; variables that it takes are named after ``name``."""
-        if isinstance(value, np.ndarray):
-            return self._constants.kept(value, lambda array: relax.const(array, str(array.dtype)))
-        if isinstance(value, Extents):
-            return self._computed(value, identifier(f"{name}_shape"))
-        # A call has no type until the builder has taken it; every one made here gives a tensor.
-        if not isinstance(value, relax.Call) and not isinstance(getattr(value, "ty", None), relax.TensorType):
-            raise Unsupported("needs a tensor where it is given none")
-        return value
-
-    def scalar(self, number: float | bool, dtype: str) -> Any:
-        """A constant without dimensions, one for all that read the same."""
-        key = repr(number), dtype
-        if key not in self._scalars:
-            self._scalars[key] = relax.const(number, dtype)
-        return self._scalars[key]
-
-    def _computed(self, value: Extents, name: str) -> Any:
-        flat = relax.op.shape_to_tensor(relax.ShapeExpr(list(value.array.reshape(-1))))
-        result = self._builder.emit(flat, name_hint=name)
-        if value.array.ndim != 1:
-            result = self._builder.emit(relax.op.reshape(result, value.array.shape), name_hint=name)
-        if value.dtype != "int64":
-            result = self._builder.emit(relax.op.astype(result, value.dtype), name_hint=name)
-        return result
 
 
 @dataclass(frozen=True)
@@ -75,6 +39,11 @@ class Node:
     signs: Signs
     limits: RowLimits
     requirements: Requirements
+
+    @property
+    def label(self) -> str:
+        """What bodies of the node are named after."""
+        return self.outputs[0] or self.name
 
     def has(self, index: int) -> bool:
         """Whether the input is given."""
@@ -207,9 +176,3 @@ class Node:
 
 Converter = Callable[[Node], Value]
 """Turns a node into the value of its output, or into a list of one value per output."""
-
-
-def identifier(name: str) -> str:
-    """A name with underscores for other characters than letters and digits, and before a leading digit."""
-    safe = re.sub(r"\W", "_", name)
-    return f"_{safe}" if safe[:1].isdigit() else safe

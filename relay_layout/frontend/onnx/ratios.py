@@ -14,7 +14,7 @@ from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.arithmetic import MOVES, elements_of
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Array, Extents, Unsupported, Value, extents, shape_of
+from relay_layout.frontend.values import Array, Extents, Unsupported, Value, extents, shape_of
 from relay_layout.ir import Extent
 
 _LARGEST = 2**12

@@ -11,8 +11,8 @@ from tvm import relax, tirx
 
 from relay_layout.frontend.extent_arithmetic import simplify
 from relay_layout.frontend.onnx.assumptions import Assumptions
-from relay_layout.frontend.onnx.values import Unsupported, shape_of, written
 from relay_layout.frontend.residues import never_more
+from relay_layout.frontend.values import Unsupported, shape_of, written
 from relay_layout.ir import Extent
 
 _SIGNS: dict[type, str] = {

@@ -12,7 +12,7 @@ from tvm import relax
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.arithmetic import MOVES
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Extents, Value, dtype_of, extents, shape_of
+from relay_layout.frontend.values import Extents, Value, dtype_of, extents, shape_of
 
 _MOST = 8
 """Elements of a tensor of sizes: no tensor has more dimensions."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from relay_layout.frontend.identity import ByIdentity
-from relay_layout.frontend.onnx.values import Extents, Value
+from relay_layout.frontend.values import Extents, Value
 
 _NATURAL = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "TopK": 1}
 """Which output of an operator holds indices that count from the front."""

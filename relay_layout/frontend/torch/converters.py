@@ -8,6 +8,7 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from relay_layout.frontend.torch import memory
+from relay_layout.frontend.torch.agreement import agreeing
 from relay_layout.frontend.torch.known_numbers import Numbers, known
 from relay_layout.frontend.torch.operators import (
     arithmetic,
@@ -26,6 +27,7 @@ from relay_layout.frontend.torch.operators import (
     scans,
     scattering,
 )
+from relay_layout.frontend.torch.operators.bodies import BODY_NAMES, ProgramBodies
 from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -49,13 +51,18 @@ _CONVERTERS: Mapping[str, Converter] = {
 }
 
 
-def converters(program: Any, numbers: Numbers) -> dict[str, Converter]:
+def converters(program: Any, numbers: Numbers, bodies: ProgramBodies) -> dict[str, Converter]:
     """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``.
 
-    ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`).
+    ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`). ``bodies``
+    takes the functions that loops and branches run.
     """
     found = _own(program)
-    return {name: _settled(converter, numbers) for name, converter in found.items()} if numbers else found
+    found = {**found, **agreeing(program, found)}
+    if numbers:
+        found = {name: _settled(converter, numbers) for name, converter in found.items()}
+    found |= bodies.converters(frozenset(found))
+    return found
 
 
 def _own(program: Any) -> dict[str, Converter]:
@@ -84,7 +91,7 @@ def _settled(converter: Converter, numbers: Numbers) -> Converter:
 
 def known_names(program: Any) -> frozenset[str]:
     """Of operations that can be converted in this program."""
-    return _of_tvm() | frozenset(_own(program))
+    return _of_tvm() | frozenset(_own(program)) | BODY_NAMES
 
 
 def is_convertible(name: str) -> bool:

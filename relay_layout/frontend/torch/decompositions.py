@@ -10,10 +10,12 @@ from torch._decomp import decomposition_table
 from relay_layout.frontend.torch.complex_numbers import windows
 from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
 from relay_layout.frontend.torch.converters import is_convertible
+from relay_layout.frontend.torch.graphs import all_nodes
 from relay_layout.frontend.torch.memory import without_checks
 from relay_layout.frontend.torch.operators import (
     attention_rules,
     bag_rules,
+    cell_rules,
     counting_rules,
     expert_rules,
     gamma_rules,
@@ -30,6 +32,7 @@ _RULES = {
     **rules.RULES,
     **attention_rules.RULES,
     **bag_rules.RULES,
+    **cell_rules.RULES,
     **counting_rules.RULES,
     **gamma_rules.RULES,
     **recurrent_rules.RULES,
@@ -66,7 +69,7 @@ def apart(program: Any, label: str) -> Any:
     if in_real_numbers(program, label):
         program = _decomposed(program, rules)
     for _ in range(_MOST_ROUNDS):
-        called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+        called = {node.target for node in all_nodes(program) if node.op == "call_function"}
         lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}
         further = {one: decomposition_table[one] for one in lacking & {*decomposition_table}}
         if not further:
@@ -83,7 +86,7 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
     try:
         return _by(program, table)
     except (RuntimeError, ValueError):
-        views = [node for node in program.graph.nodes if node.target is torch.ops.aten.view.default]
+        views = [node for node in all_nodes(program) if node.target is torch.ops.aten.view.default]
         if not views:
             raise
     for node in views:
@@ -111,7 +114,7 @@ def _dropouts_of_no_effect(program: Any) -> Iterator[None]:
     """
     changed = [
         (node, node.target, node.args)
-        for node in program.graph.nodes
+        for node in all_nodes(program)
         if node.op == "call_function" and node.target in _DROPOUTS and node.args[2] is False
     ]
     for node, _, arguments in changed:

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax, sym, tirx
 
+from relay_layout.bodies import each_alone, kind_of
 from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input, settle_shapes
 from relay_layout.ir import Extent, function_attributes, shape_of, with_body
@@ -59,13 +60,23 @@ def _bound(module: tvm.IRModule, values: Mapping[tirx.Var, int]) -> tvm.IRModule
     """The module with numbers for variables, of which each is an extent or a factor of one."""
     if not values:
         return module
-    variable, main = module.get_global_var(_MAIN), module[_MAIN]
-    # TVM binds what parameters define by themselves.
-    defining = relax.Var("bound", relax.ShapeType(list(values)))
-    module.update_func(variable, with_body(main, main.body, parameters=[*main.params, defining]))
-    found = relax.transform.BindSymbolicVars(values, _MAIN)(module)[_MAIN]
-    module.update_func(variable, with_body(found, found.body, parameters=list(found.params)[:-1]))
-    return module
+
+    numbers = {str(variable.name): number for variable, number in values.items()}
+
+    def bound(one: tvm.IRModule) -> tvm.IRModule:
+        variable, main = one.get_global_var(_MAIN), one[_MAIN]
+        # Bodies have variables of their own, of the names that the program has for its extents.
+        inside = [*relax.analysis.defined_symbolic_vars(main), *relax.analysis.free_symbolic_vars(main)]
+        own = {each: numbers[str(each.name)] for each in inside if str(each.name) in numbers}
+        own |= values if not kind_of(main) else {}
+        # TVM binds what parameters define by themselves.
+        defining = relax.Var("bound", relax.ShapeType(list(own)))
+        one.update_func(variable, with_body(main, main.body, parameters=[*main.params, defining]))
+        found = relax.transform.BindSymbolicVars(own, _MAIN)(one)[_MAIN]
+        one.update_func(variable, with_body(found, found.body, parameters=list(found.params)[:-1]))
+        return one
+
+    return each_alone(module, bound)
 
 
 def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:

@@ -22,14 +22,12 @@ def fold_constants(program: Any) -> Any:
     """The program with the results of operations of constants alone as constants, changed in place."""
     # Taking a program's operations apart leaves its constants shared with the one that was given.
     program._constants = dict(program.constants)
-    values: dict[Any, Any] = dict(_constants(program))
+    values: dict[Any, Any] = dict(constants_of(program))
     given = set(values)
     for node in program.graph.nodes:
-        if node.op == "call_function" and _is_foldable(node, values):
-            result = _computed(node, values)
-            tensors = result if isinstance(result, tuple | list) else [result]
-            if all(isinstance(one, torch.Tensor) and one.numel() <= LARGEST_FOLDED for one in tensors):
-                values[node] = result
+        result = folded(node, values)
+        if result is not None:
+            values[node] = result
     for place, node in enumerate(node for node in values if node not in given):
         if isinstance(values[node], torch.Tensor) and any(user not in values for user in node.users):
             _replace(program, node, values[node], f"folded_{place}")
@@ -50,7 +48,7 @@ def _drop_unread(program: Any) -> None:
             program.constants.pop(spec.target, None)
 
 
-def _constants(program: Any) -> Iterator[tuple[Any, torch.Tensor]]:
+def constants_of(program: Any) -> Iterator[tuple[Any, torch.Tensor]]:
     """The placeholders of tensors that the program holds, with their values."""
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     for node in program.graph.nodes:
@@ -60,6 +58,22 @@ def _constants(program: Any) -> Iterator[tuple[Any, torch.Tensor]]:
         held = program.constants if spec.target in program.constants else program.state_dict
         if isinstance(held.get(spec.target), torch.Tensor):
             yield node, held[spec.target].detach()
+
+
+def folded(node: Any, values: Mapping[Any, Any]) -> Any:
+    """What an operation of nodes with ``values`` gives, a tensor or several; None where it is to stay."""
+    if node.op != "call_function":
+        return None
+    if node.target is torch.ops.aten.full_like.default and not isinstance(node.args[1], torch.fx.Node):
+        # What counts trips, mostly: it takes of its operand the type alone.
+        kind = node.meta["val"]
+        return torch.full((), node.args[1], dtype=kind.dtype) if kind.ndim == 0 else None
+    if not _is_foldable(node, values):
+        return None
+    result = _computed(node, values)
+    tensors = result if isinstance(result, tuple | list) else [result]
+    small = all(isinstance(one, torch.Tensor) and one.numel() <= LARGEST_FOLDED for one in tensors)
+    return result if small else None
 
 
 def _is_foldable(node: Any, values: Mapping[Any, Any]) -> bool:
@@ -93,4 +107,4 @@ def _replace(program: Any, node: Any, value: torch.Tensor, name: str) -> None:
     graph.erase_node(node)
 
 
-__all__ = ["fold_constants"]
+__all__ = ["constants_of", "fold_constants", "folded"]

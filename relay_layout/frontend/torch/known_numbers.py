@@ -7,6 +7,8 @@ import sympy
 import torch
 from torch.fx.node import map_arg
 
+from relay_layout.frontend.torch.graphs import all_graphs, all_nodes
+
 _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.reshape.default)
 
 Numbers = Mapping[sympy.Expr, sympy.Integer]
@@ -26,7 +28,7 @@ def put_known_numbers(program: Any, numbers: Numbers) -> None:
     """Give a decomposed program, in place, :func:`known_numbers` for the sizes that it computes."""
     if not numbers:
         return
-    for node in list(program.graph.nodes):
+    for node in list(all_nodes(program)):
         number = known(node.meta.get("val"), numbers)
         if not isinstance(number, int):
             continue
@@ -34,7 +36,8 @@ def put_known_numbers(program: Any, numbers: Numbers) -> None:
             user.args, user.kwargs = map_arg(
                 (user.args, user.kwargs), lambda one, node=node, number=number: number if one is node else one
             )
-    program.graph.eliminate_dead_code()
+    for graph in all_graphs(program):
+        graph.eliminate_dead_code()
 
 
 def known(size: Any, numbers: Numbers) -> Any:
@@ -46,7 +49,7 @@ def known(size: Any, numbers: Numbers) -> Any:
 
 
 def _of_views(program: Any) -> Iterator[tuple[sympy.Expr, sympy.Integer]]:
-    for node in program.graph.nodes:
+    for node in all_nodes(program):
         if node.target not in _VIEWS:
             continue
         for asked, extent in zip(node.args[1], node.meta["val"].shape, strict=True):

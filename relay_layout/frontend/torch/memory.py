@@ -16,6 +16,8 @@ from relay_layout.artifact.memory_order import channels_last, dim_order_of
 from relay_layout.dim_orders.marker import to_dim_order
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names, outputs
+from relay_layout.frontend.torch.control_flow import Call
+from relay_layout.frontend.torch.graphs import all_graphs, all_nodes
 from relay_layout.ir import Expression
 
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
@@ -27,11 +29,12 @@ _DROPOUTS = ("dropout.default", "dropout_.default", "native_dropout.default")
 
 def without_checks(program: Any) -> Any:
     """The program without operations that only check what its shapes say."""
-    for node in list(program.graph.nodes):
-        name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-        if name.startswith(_CHECKS) and not node.users:
-            program.graph.erase_node(node)
-    program.graph.eliminate_dead_code()
+    for graph in all_graphs(program):
+        for node in list(graph.nodes):
+            name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
+            if name.startswith(_CHECKS) and not node.users:
+                graph.erase_node(node)
+        graph.eliminate_dead_code()
     return program
 
 
@@ -64,7 +67,7 @@ def check_operations(program: Any, known: Container[str], label: str) -> None:
     Operations that may end a program are wrapped, so that they stay in order.
     """
     lacking: dict[str, str] = {}
-    for node in program.graph.nodes:
+    for node in all_nodes(program):
         ordered = getattr(node.target, "__name__", "") == "with_effects"
         if not ordered:
             _check_operation(node, label)
@@ -81,10 +84,10 @@ def check_operations(program: Any, known: Container[str], label: str) -> None:
 
 def _check_operation(node: Any, label: str) -> None:
     """ModelError for what TVM's importer would take for something else."""
-    if isinstance(node.target, torch._ops.HigherOrderOperator):
+    if isinstance(node.target, torch._ops.HigherOrderOperator) and not isinstance(node.target, Call):
         raise ModelError(
             f"{label}: node '{node.name}' ({node.target.name()}) holds programs of its own, which is not "
-            "supported; torch.onnx.export(dynamo=True) writes branches and loops to ONNX, which is"
+            "supported; of such operations torch.cond, while_loop, map and scan are"
         )
     name = getattr(node.target, "__name__", "")
     if name in _DROPOUTS:
@@ -113,7 +116,7 @@ def check_strides(program: Any, decomposed: Any, label: str) -> None:
 
 def _memory_read(program: Any) -> list[tuple[list[int], list[int], str]]:
     """For each ``as_strided`` the shape and strides of its operand, and what it reads of that memory."""
-    nodes = [node for node in program.graph.nodes if node.target is torch.ops.aten.as_strided.default]
+    nodes = [node for node in all_nodes(program) if node.target is torch.ops.aten.as_strided.default]
     operands = [node.args[0].meta["val"] for node in nodes]
     return [
         (_numbers(operand.shape), _numbers(operand.stride()), f"{operand.storage_offset()} {node.args[1:]}")

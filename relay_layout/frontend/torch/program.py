@@ -72,6 +72,7 @@ def from_torch(
         input_names,
         without_constants,
     )
+    from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
     from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
@@ -82,6 +83,7 @@ def from_torch(
         declared_orders,
     )
     from relay_layout.frontend.torch.multiples import ask_for_multiples
+    from relay_layout.frontend.torch.operators.bodies import ProgramBodies
     from relay_layout.frontend.torch.repetitions import once
 
     try:
@@ -90,16 +92,19 @@ def from_torch(
             numbers = known_numbers(decomposed)
             put_known_numbers(decomposed, numbers)
             check_strides(program, decomposed, label)
+            decomposed = settled(decomposed, label)
             folding.fold_constants(decomposed)
             check_operations(decomposed, known_names(decomposed), label)
             check_arguments(decomposed, label)
             multiples = ask_for_multiples(torch, decomposed)
+            bodies = ProgramBodies()
             module = from_exported_program(
                 decomposed,
                 unwrap_unit_return_tuple=True,
-                custom_convert_map=converters(decomposed, numbers),
+                custom_convert_map=converters(decomposed, numbers, bodies),
                 run_ep_decomposition=False,
             )
+            module = bodies.added_to(module)
         check_outputs(decomposed, module, label)
         names = input_names(program)
         inputs, outputs = declared_orders(program)

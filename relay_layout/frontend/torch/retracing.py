@@ -19,11 +19,15 @@ from torch.export.exported_program import (
     _split_decomp_table_to_cia_and_python_decomp,
 )
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx, track_tensor_tree
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
+from relay_layout.frontend.torch.graphs import CONTROL_FLOW, counted_by_data, held_graph
+
 Rule = Callable[..., Any]
+
+_NORM = torch.ops.aten.batch_norm.default
+"""Has the tag of operations that may give their operand back for what it does to statistics alone."""
 
 _STRIDE, _ELEMENTS = torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default
 
@@ -41,15 +45,11 @@ def retraced(program: Any, table: Mapping[Any, Rule]) -> Any:
     :class:`Unsuited` for programs whose changes of tensors are seen elsewhere, for those that hold functions,
     and where the data decide sizes.
     """
-    nodes = list(program.graph.nodes)
-    inputs = [node for node in nodes if node.op == "placeholder"]
-    values = [node.meta.get("val") for node in inputs]
-    modes = [value.fake_mode for value in values if isinstance(value, FakeTensor)]
-    if not modes or any(map(free_unbacked_symbols, program.range_constraints)):
+    inputs = [node for node in program.graph.nodes if node.op == "placeholder"]
+    modes = [node.meta["val"].fake_mode for node in inputs if isinstance(node.meta.get("val"), FakeTensor)]
+    if not modes or counted_by_data(program):
         raise Unsuited
-    written = _in_place(nodes)
     of_composites, of_others = _split_decomp_table_to_cia_and_python_decomp(dict(table))
-    walk = _Walk(nodes, written, {*table})
     with ExitStack() as stack:
         for context in (
             modes[0],
@@ -59,12 +59,32 @@ def retraced(program: Any, table: Mapping[Any, Rule]) -> Any:
             _plain_backends(),
         ):
             stack.enter_context(context)
-        module = make_fx(walk.run, decomposition_table=of_others)(*values)
-    module.graph.eliminate_dead_code()
-    _Sizes(module.graph).settle()
-    if any(not _is_functional(node) for node in module.graph.nodes):
+        module = _traced(program.graph_module, of_others, {*table})
+    return with_module(program, module, inputs)
+
+
+def _traced(module: Any, table: Mapping[Any, Rule], ruled: set[Any]) -> Any:
+    """A graph with its operations by the rules of ``table``, and the graphs that it holds with theirs."""
+    nodes = list(module.graph.nodes)
+    values = _distinct([node.meta.get("val") for node in nodes if node.op == "placeholder"])
+    written = _in_place(nodes)
+    held = {node: _traced(graph, table, ruled) for node in nodes if (graph := held_graph(node)) is not None}
+    traced = make_fx(_Walk(nodes, written, ruled, held).run, decomposition_table=dict(table))(*values)
+    traced.graph.eliminate_dead_code()
+    _Sizes(traced.graph).settle()
+    if any(not _is_functional(node) for node in traced.graph.nodes):
         raise Unsuited
-    return _program(program, module, inputs)
+    return traced
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """The values, with a tensor of its own for each that stands there again, as parameters of bodies do."""
+    seen: set[int] = set()
+    found = []
+    for value in values:
+        found.append(value.detach() if isinstance(value, torch.Tensor) and id(value) in seen else value)
+        seen.add(id(value))
+    return found
 
 
 @contextmanager
@@ -82,25 +102,32 @@ def _plain_backends() -> Iterator[None]:
 class _Walk:
     """The nodes of a program, computed where they are to be taken apart and written down elsewhere."""
 
-    def __init__(self, nodes: list[Any], written: Mapping[Any, Any], ruled: set[Any]) -> None:
+    def __init__(
+        self, nodes: list[Any], written: Mapping[Any, Any], ruled: set[Any], held: Mapping[Any, Any]
+    ) -> None:
         self._nodes = nodes
         self._written = written
         self._ruled = ruled
+        self._graphs = held
         self._held: set[int] = set()
 
     def run(self, *inputs: Any) -> Any:
-        """The outputs of the program, in a tuple; called while they are traced."""
+        """The outputs of the graph, in a tuple where it gives several; called while they are traced."""
         tracer = get_proxy_mode().tracer
         given = iter(inputs)
-        found: dict[Any, Any] = {}
+        found: dict[Any, Any] = dict(self._graphs)
+        for graph in self._graphs.values():
+            tracer.root.register_module(f"graph_{len(tracer.root._modules)}", graph)
         self._held = {id(value) for value in inputs}
         for node in self._nodes:
             if node.op == "placeholder":
                 found[node] = next(given)
                 continue
+            if node in self._graphs:
+                continue
             arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), found.__getitem__)
             if node.op == "output":
-                return tuple(arguments[0])
+                return tuple(arguments[0]) if isinstance(arguments[0], list | tuple) else arguments[0]
             target = self._written.get(node, node.target)
             if self._stays(target, node):
                 found[node] = self._noted(tracer, target, arguments, options, node.meta["val"])
@@ -112,6 +139,8 @@ class _Walk:
         raise Unsuited
 
     def _stays(self, target: Any, node: Any) -> bool:
+        if target in CONTROL_FLOW:
+            return True
         if not isinstance(target, torch._ops.OpOverload) or target in self._ruled or _is_composite(target):
             return False
         results = pytree.tree_leaves(node.meta.get("val"))
@@ -131,7 +160,7 @@ class _Walk:
             target,
             map_aggregate(tuple(arguments), held),
             map_aggregate(options, held),
-            name=tracer.graph._target_to_str(target.overloadpacket.__name__),
+            name=tracer.graph._target_to_str(getattr(target, "overloadpacket", target).__name__),
         )
         return track_tensor_tree(value, call, constant=None, tracer=tracer)
 
@@ -141,7 +170,7 @@ def _is_composite(operation: Any) -> bool:
 
 
 def _is_functional(node: Any) -> bool:
-    if node.op in ("placeholder", "output"):
+    if node.op in ("placeholder", "output") or node.target in CONTROL_FLOW or held_graph(node) is not None:
         return True
     if node.op != "call_function" or isinstance(node.target, torch._ops.HigherOrderOperator):
         return False
@@ -163,6 +192,8 @@ def _in_place(nodes: list[Any]) -> dict[Any, Any]:
     written = {}
     for place, node in enumerate(nodes):
         shared[node] = {node}
+        if node.target in CONTROL_FLOW or held_graph(node) is not None:
+            continue
         if node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator):
             raise Unsuited
         if node.op != "call_function":
@@ -202,7 +233,7 @@ def _sources(node: Any) -> list[Any]:
         for argument, operand in zip(schema.arguments, node.args, strict=False)
         if argument.alias_info is not None and isinstance(operand, torch.fx.Node)
     ]
-    if torch.Tag.maybe_aliasing_or_mutating in node.target.tags:
+    if torch.Tag.maybe_aliasing_or_mutating in node.target.tags and node.target is not _NORM:
         # Such as dropout, which may give its operand back and does not say so.
         found = [one for one in node.all_input_nodes if _alike(one, node)]
     return found
@@ -316,7 +347,7 @@ def _example(extent: Any) -> int:
     return int(extent.node.hint) if isinstance(extent, torch.SymInt) else extent
 
 
-def _program(program: Any, module: Any, inputs: list[Any]) -> Any:
+def with_module(program: Any, module: Any, inputs: list[Any]) -> Any:
     """``module`` as an exported program with the inputs of ``program``."""
     graph = module.graph
     given = [node for node in graph.nodes if node.op == "placeholder"]
@@ -354,4 +385,4 @@ def _spec(spec: Any, result: Any) -> Any:
     return found
 
 
-__all__ = ["Unsuited", "retraced"]
+__all__ = ["Unsuited", "retraced", "with_module"]

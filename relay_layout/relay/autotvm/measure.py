@@ -166,7 +166,7 @@ class MeasureOption:
     def __init__(self, builder: LocalBuilder, runner: LocalRunner | RPCRunner) -> None:
         self.builder = builder
         self.runner = runner
-        self._here: tuple[BuildTarget, Measurer] | None = None
+        self._here: tuple[BuildTarget, Measurer, weakref.finalize[..., Any]] | None = None
 
     @contextmanager
     def measurer(self, target: BuildTarget) -> Iterator[Measurer]:
@@ -188,9 +188,10 @@ class MeasureOption:
                 yield measurer
             return
         if self._here is None or self._here[0] is not target:
+            if self._here is not None:
+                self._here[2]()
             measurer = local_measurer(target, **options)
-            self._here = target, measurer
-            weakref.finalize(self, measurer.close)
+            self._here = target, measurer, weakref.finalize(self, measurer.close)
         yield self._here[1]
 
 

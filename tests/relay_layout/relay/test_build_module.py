@@ -10,9 +10,11 @@ import tvm
 
 from relay_layout import relay
 from relay_layout.errors import ArtifactError, InputError, ModelError, TargetError
+from relay_layout.relay import build_targets
 from relay_layout.relay.build_module import GraphExecutorFactoryModule
 from relay_layout.relay.build_targets import build_target
 from relay_layout.targets import resolve_target
+from topi_ext.cuda.codegen.nvcc import find_nvcc
 
 RNG = np.random.default_rng(0)
 DATA = RNG.standard_normal((1, 16, 8, 8)).astype("float32")
@@ -296,7 +298,7 @@ def test_target_attributes_of_the_processor():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("cuda", "kind 'cuda' has no kernels yet"),
+        ("cuda -fast", "'-fast' is not understood; use arch"),
         ("opencl -device=mali", "kind 'opencl' has no kernels yet"),
         ("llvm -fast", "'-fast' is not understood; use mcpu, mattr, mtriple, num-cores"),
         ("llvm -num-cores=all", "num-cores: expected a whole number from 1 on, got 'all'"),
@@ -309,6 +311,32 @@ def test_target_attributes_of_the_processor():
 def test_targets_that_are_refused(target, message):
     with pytest.raises(TargetError, match=message):
         build_target(target)
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [("sm_80", "cuda-sm_80"), ("", None)],
+)
+def test_the_gpu_of_this_machine(found, name, monkeypatch):
+    monkeypatch.setattr(build_targets, "gpu_architecture", lambda: found)
+    if name is not None:
+        assert build_target("cuda").name == name
+        return
+    with pytest.raises(TargetError) as caught:
+        build_target("cuda")
+    assert str(caught.value) == (
+        "target cuda: no GPU is found here; say which one to build for, such as 'cuda -arch=sm_90'"
+    )
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
+def test_a_network_for_a_gpu(tmp_path):
+    library = relay.build(network(), "cuda -arch=sm_90", params=PARAMS)
+    assert (library.device.type, library.get_devices()) == ("cuda", ["cuda"])
+    library.export_library(tmp_path / "net.so")
+    loaded = relay.load_module(tmp_path / "net.so")
+    with pytest.raises(TargetError, match=r"^device cpu: what was built runs on the GPU, tvm\.cuda\(\)$"):
+        loaded["default"](tvm.cpu())
 
 
 def test_devices_that_are_refused(plain):

@@ -77,9 +77,9 @@ def test_a_core_without_a_row_has_middling_rates() -> None:
 
 
 CORES = (
-    "aarch64-cortex-a53, aarch64-cortex-a55, aarch64-cortex-a72, aarch64-cortex-a76, aarch64-cortex-a78, "
-    "aarch64-cortex-x1, aarch64-cortex-x2, aarch64-neoverse-n1, aarch64-neoverse-n2, aarch64-neoverse-v1, "
-    "aarch64-apple-a14"
+    "aarch64-cortex-a53, aarch64-cortex-a55, aarch64-cortex-a72, aarch64-cortex-a76, aarch64-cortex-a77, "
+    "aarch64-cortex-a78, aarch64-cortex-a710, aarch64-cortex-x1, aarch64-cortex-x2, aarch64-cortex-x3, "
+    "aarch64-neoverse-n1, aarch64-neoverse-n2, aarch64-neoverse-v1, aarch64-neoverse-v2, aarch64-apple-a14"
 )
 
 

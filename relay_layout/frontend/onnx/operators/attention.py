@@ -15,7 +15,7 @@ from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent
 
 

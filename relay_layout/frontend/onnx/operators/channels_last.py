@@ -9,7 +9,7 @@ from dataclasses import replace
 from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Unsupported, Value, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 
 
 def channels_last(converter: Converter) -> Converter:

@@ -23,8 +23,8 @@ from relay_layout.frontend.onnx.operators import (
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
 from relay_layout.frontend.scattering import block
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _OPSET = 13
 """The version of ONNX's own operators that these are made of."""

@@ -12,7 +12,7 @@ from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import elementwise, linear, normalization
 from relay_layout.frontend.onnx.operators.channels_last import channels_last
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 
 
 def _group_norm(node: Node) -> Value:

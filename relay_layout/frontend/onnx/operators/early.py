@@ -13,7 +13,7 @@ from relay_layout import activations
 from relay_layout.frontend.extent_arithmetic import simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import slicing
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 
 
 def _affine(node: Node) -> Value:

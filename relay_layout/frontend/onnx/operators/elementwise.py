@@ -11,7 +11,7 @@ from tvm import relax
 from relay_layout import activations
 from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _INTEGERS = ("int", "uint")
 

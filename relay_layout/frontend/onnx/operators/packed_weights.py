@@ -13,7 +13,7 @@ from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import block_quantization, slicing
-from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 
 _BITS = (2, 4, 8)
 

@@ -11,7 +11,7 @@ from relay_layout.frontend.beyond_edges import read_beyond
 from relay_layout.frontend.extent_arithmetic import greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.windows import Window, window
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 
 _MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}

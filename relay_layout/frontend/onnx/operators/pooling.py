@@ -13,8 +13,8 @@ from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import Window, given_window, window
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.frontend.scattering import scattered
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static, scalar
 
 _MAX_POOLS = {1: relax.op.nn.max_pool1d, 2: relax.op.nn.max_pool2d, 3: relax.op.nn.max_pool3d}

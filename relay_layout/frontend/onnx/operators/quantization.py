@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import block_quantization, linear
-from relay_layout.frontend.onnx.values import Unsupported, Value, dtype_of, shape_of
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_QUANTIZED, "int32")

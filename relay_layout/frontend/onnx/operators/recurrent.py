@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Unsupported, Value, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
 from relay_layout.recurrent import recurrent
 from topi_ext.compute.activations import NAMES, Activation

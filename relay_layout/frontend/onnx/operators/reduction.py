@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Value, dtype_of, extents, shape_of
+from relay_layout.frontend.values import Value, dtype_of, extents, shape_of
 
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
 """Opset from which the axes are an input; 18 for the other reductions."""

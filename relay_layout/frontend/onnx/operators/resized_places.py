@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from relay_layout.frontend.onnx.values import Array, Unsupported
 from relay_layout.frontend.resampling import NUMPY, Formula, ResizedAxis, weight_at
+from relay_layout.frontend.values import Array, Unsupported
 from relay_layout.ir import Extent
 
 UP_WHERE_SHRINKING = "up where shrinking"

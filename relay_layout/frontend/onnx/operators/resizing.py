@@ -17,7 +17,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import same, simplify
-from relay_layout.frontend.onnx.node import Node, identifier
+from relay_layout.frontend.identifiers import identifier
+from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.resized_places import (
     UP_WHERE_SHRINKING,
     Axis,
@@ -32,10 +33,10 @@ from relay_layout.frontend.onnx.operators.resized_places import (
     weight_of_neighbour,
     within,
 )
-from relay_layout.frontend.onnx.values import Array, Unsupported, Value, dtype_of, shape_of
 from relay_layout.frontend.quotients import quotient
 from relay_layout.frontend.resampling import Resampling
 from relay_layout.frontend.residues import never_more
+from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of
 from relay_layout.ir import Extent, is_static
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}

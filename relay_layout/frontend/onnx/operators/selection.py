@@ -9,8 +9,8 @@ from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import Extents, Unsupported, Value, shape_of, written
 from relay_layout.frontend.ranking import best_elements, first_elements
+from relay_layout.frontend.values import Extents, Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.listing import places_of_nonzero

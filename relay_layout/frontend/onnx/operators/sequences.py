@@ -12,7 +12,7 @@ from tvm import relax
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.shapes import joined
 from relay_layout.frontend.onnx.operators.slicing import parts
-from relay_layout.frontend.onnx.values import (
+from relay_layout.frontend.values import (
     Array,
     Extents,
     TensorSequence,

@@ -10,7 +10,8 @@ from tvm import relax, tirx
 from relay_layout.frontend.extent_arithmetic import product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
-from relay_layout.frontend.onnx.values import (
+from relay_layout.frontend.scattering import scattered
+from relay_layout.frontend.values import (
     Array,
     Extents,
     Unsupported,
@@ -20,7 +21,6 @@ from relay_layout.frontend.onnx.values import (
     shape_of,
     written,
 )
-from relay_layout.frontend.scattering import scattered
 from relay_layout.ir import Extent, factors, is_static
 
 

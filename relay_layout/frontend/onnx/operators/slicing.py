@@ -9,7 +9,9 @@ from tvm import relax, tirx
 
 from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.onnx.values import (
+from relay_layout.frontend.residues import never_more
+from relay_layout.frontend.scattering import block
+from relay_layout.frontend.values import (
     FAR,
     Extents,
     Unsupported,
@@ -19,8 +21,6 @@ from relay_layout.frontend.onnx.values import (
     shape_of,
     written,
 )
-from relay_layout.frontend.residues import never_more
-from relay_layout.frontend.scattering import block
 from relay_layout.ir import Extent, is_static
 
 

@@ -7,7 +7,7 @@ from tvm import tirx
 
 from relay_layout.frontend.extent_arithmetic import greatest, simplify
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.values import Unsupported
+from relay_layout.frontend.values import Unsupported
 from relay_layout.ir import Extent
 
 _TOO_LARGE = 2**31

@@ -1,7 +1,8 @@
 """PyTorch's operations that give as many elements as the data say."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,6 +36,17 @@ def _found(importer: Any) -> _Found:
 def counts_of(importer: Any) -> Counts:
     """The extents of an importer's function that the data decide."""
     return _found(importer).counts
+
+
+@contextmanager
+def looked_at_anew(importer: Any) -> Iterator[None]:
+    """Nodes that are converted meanwhile may be converted again, of other tensors."""
+    found = _found(importer)
+    known = dict(found.places)
+    try:
+        yield
+    finally:
+        found.places = known
 
 
 def places(node: Any, importer: Any, looked_at: Any) -> Expression:
@@ -73,4 +85,4 @@ def _nonzero(node: Any, importer: Any) -> Expression:
 CONVERTERS: dict[str, Converter] = {"nonzero.default": _nonzero}
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 
-__all__ = ["CONVERTERS", "counts_of", "places"]
+__all__ = ["CONVERTERS", "counts_of", "looked_at_anew", "places"]

@@ -142,6 +142,23 @@ def _arithmetic(compute: Callable[[Any, Any], Any], of_tvm: Callable[[Any, Any],
     return convert
 
 
+def _comparison(compute: Callable[[Any, Any], Any]) -> Any:
+    """Of extents and of floats: whether it holds, a bool or an expression."""
+
+    def convert(node: Any, importer: Any) -> Any:
+        left, right = _operands(node, importer)
+        if any(isinstance(one, float | OpenFloat) for one in (left, right)):
+            left, right = (_expression(one) for one in (left, right))
+        return compute(left, right)
+
+    return convert
+
+
+def _opposite(node: Any, importer: Any) -> Any:
+    (value,) = _operands(node, importer)
+    return not value if isinstance(value, bool) else tirx.Not(value)
+
+
 def _power(node: Any, importer: Any) -> Any:
     """Of an integer by a number, a product; of floats as doubles."""
     base, exponent = _operands(node, importer)
@@ -201,6 +218,15 @@ CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
     "mod": _arithmetic(operator.mod, tirx.floormod),
     "pow": _power,
     "truediv": _arithmetic(operator.truediv),
+    "lt": _comparison(operator.lt),
+    "le": _comparison(operator.le),
+    "gt": _comparison(operator.gt),
+    "ge": _comparison(operator.ge),
+    "eq": _comparison(tirx.EQ),
+    "ne": _comparison(tirx.NE),
+    "and_": _comparison(tirx.And),
+    "or_": _comparison(tirx.Or),
+    "sym_not": _opposite,
     "neg": _negative,
     "sym_float": _float,
     "_sym_sqrt": _root,

@@ -35,8 +35,8 @@ def converters(program: Any) -> dict[str, Converter]:
     return _CONVERTERS | dict.fromkeys(_QUANTIZE, partial(_quantize, weights=_quantized_weights(program)))
 
 
-def _quantized_weights(program: Any) -> dict[str, np.ndarray]:
-    """The results of the nodes that quantize weights, by their names, as PyTorch computes them."""
+def _quantized_weights(program: Any) -> dict[Any, np.ndarray]:
+    """The results of the nodes that quantize weights, as PyTorch computes them."""
     signature = program.graph_signature
     tensors = {**program.constants, **program.state_dict}
     held = {
@@ -49,7 +49,7 @@ def _quantized_weights(program: Any) -> dict[str, np.ndarray]:
         for name, target in targets.items()
     }
     return {
-        node.name: node.target(*map_arg(node.args, lambda known: held[known.name])).detach().cpu().numpy()
+        node: node.target(*map_arg(node.args, lambda known: held[known.name])).detach().cpu().numpy()
         for node in program.graph.nodes
         if getattr(node.target, "__name__", "") in _QUANTIZE
         and not node.kwargs
@@ -57,9 +57,9 @@ def _quantized_weights(program: Any) -> dict[str, np.ndarray]:
     }
 
 
-def _quantize(node: Any, importer: Any, *, weights: Mapping[str, np.ndarray]) -> Expression:
-    if node.name in weights:
-        return constant(weights[node.name])
+def _quantize(node: Any, importer: Any, *, weights: Mapping[Any, np.ndarray]) -> Expression:
+    if node in weights:
+        return constant(weights[node])
     found = _arguments(node)
     dtype = _dtype(node, found["dtype"], _DTYPES)
     data, emit = importer.env[node.args[0]], importer.block_builder.emit

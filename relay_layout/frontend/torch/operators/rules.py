@@ -18,6 +18,9 @@ Rule = Callable[..., Any]
 _PAIRWISE = 25
 """Rows of either operand up to which PyTorch sums the squares of differences for distances."""
 
+_COORDINATES = 8
+"""Up to so many, sums of squares of differences cost no more than a product of matrices."""
+
 COUNTED = torch.int32
 """The type in which truth values are ordered and counted."""
 
@@ -52,6 +55,14 @@ def _joined(tensors: list[Tensor], dim: int = 0) -> Any:
         return NotImplemented
     dtype = reduce(torch.promote_types, (one.dtype for one in tensors))
     return torch.cat([one.to(dtype) for one in kept], dim)
+
+
+@_rule(aten.adaptive_avg_pool2d.default)
+def _average_of_regions(value: Tensor, output_size: list[int]) -> Tensor:
+    # PyTorch's own rule also changes how a mean lies in memory, in place.
+    if all(isinstance(extent, int) and extent == 1 for extent in output_size):
+        return value.mean((-2, -1), keepdim=True)
+    return aten._adaptive_avg_pool2d(value, output_size)
 
 
 @_rule(aten.sort.stable)
@@ -189,7 +200,8 @@ def _sum_of_products(
 @_rule(aten._cdist_forward.default)
 def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tensor:
     by_product = mode != 2 and (mode == 1 or left.shape[-2] > _PAIRWISE or right.shape[-2] > _PAIRWISE)
-    if p == 2 and by_product:
+    # The product leaves half of the digits of points that lie close to each other.
+    if p == 2 and by_product and left.shape[-1] > _COORDINATES:
         squares = (left * left).sum(-1, keepdim=True) + (right * right).sum(-1).unsqueeze(-2)
         return (squares - 2 * left @ right.transpose(-1, -2)).clamp_min(0).sqrt()
     difference = (left.unsqueeze(-2) - right.unsqueeze(-3)).abs()
@@ -200,6 +212,11 @@ def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tenso
     if p in (1, 2):
         return difference.sum(-1) if p == 1 else (difference * difference).sum(-1).sqrt()
     return difference.pow(p).sum(-1).pow(1 / p)
+
+
+@_rule(aten._euclidean_dist.default)
+def _euclidean_distances(left: Tensor, right: Tensor) -> Any:
+    return _distances(left, right, 2, 1)
 
 
 @_rule(aten._trilinear.default)

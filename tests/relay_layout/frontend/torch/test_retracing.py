@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from relay_layout.frontend.torch.operators.rules import RULES  # noqa: E402
 from relay_layout.frontend.torch.retracing import Unsuited, retraced  # noqa: E402
 
 aten = torch.ops.aten
@@ -112,6 +113,38 @@ def _through_a_view(x: torch.Tensor) -> torch.Tensor:
     view = rows.transpose(2, 3)
     rows.add_(1)
     return view
+
+
+class NormTwice(torch.nn.Module):
+    """What a norm is of is read after a change of the norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x * 2
+        changed = self.norm(rows).relu_()
+        whole = changed.mean((2, 3), keepdim=True)
+        changed.add_(1)
+        return changed + rows + whole
+
+
+def test_a_norm_gives_a_new_tensor() -> None:
+    model, image = NormTwice(), torch.randn(2, 3, 5, 7)
+    found = taken_apart(exported(model, 2, 3, 5, 7))
+    torch.testing.assert_close(found.module()(image), model(image))
+
+
+def test_a_mean_of_what_has_its_channels_last() -> None:
+    def pooled(x: torch.Tensor) -> torch.Tensor:
+        rows = (x * 2).to(memory_format=torch.channels_last)
+        return torch.nn.functional.adaptive_avg_pool2d(rows, 1)
+
+    image = torch.randn(3, 3, 4, 9)
+    table = {**torch.export.default_decompositions().materialize(), **RULES}
+    found = retraced(exported(Written(pooled), 2, 3, 5, 7), table)
+    torch.testing.assert_close(found.module()(image), pooled(image))
 
 
 def _after_dropout(x: torch.Tensor) -> torch.Tensor:

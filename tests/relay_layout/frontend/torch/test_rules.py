@@ -159,6 +159,17 @@ def test_the_complement_of_erf_keeps_its_digits(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, torch.erfc(value.double()).numpy(), rtol=2e-6)
 
 
+def test_distances_of_points_that_coincide_are_zero(tmp_path: Path) -> None:
+    points = torch.randn(40, 3) * 30
+    model = Every({"distances": torch.cdist}).eval()
+    (found,) = (
+        session_of(model, tmp_path, (points, points[:30]))
+        .run({"inputs_0": points, "inputs_1": points[:30]})
+        .values()
+    )
+    np.testing.assert_array_equal(np.diagonal(found), np.zeros(30, "float32"))
+
+
 def test_halves_with_parameters_in_single_precision(tmp_path: Path) -> None:
     norm = nn.BatchNorm2d(4).eval()
     norm.running_mean.uniform_(-1, 1)

@@ -1,5 +1,6 @@
 """Builders, runners and boards: what their options become."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,8 +40,10 @@ def test_options_of_builder_and_runner_here(tasks: list[Task], monkeypatch: pyte
         assert first is second
     assert seen == [{"timing": Timing(7, 150, 5, 4), "builders": 3}]
     assert first.closed == 0
+    with option.measurer(replace(target)) as other:
+        assert (first.closed, other.closed) == (1, 0)
     del option
-    assert first.closed == 1
+    assert (first.closed, other.closed) == (1, 1)
 
 
 def test_boards_are_given_back_after_a_task(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ function around, one that changes is a tensor, and of its extents those that cha
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from tvm import relax, tirx
@@ -14,13 +14,14 @@ from tvm import relax, tirx
 from relay_layout.bodies import BRANCH, JOIN, OTHERWISE, STATES, STEP, join_name
 from relay_layout.frontend.bodies import Bodies, Body
 from relay_layout.frontend.extent_arithmetic import same
-from relay_layout.frontend.onnx.node import Node, identifier
-from relay_layout.frontend.onnx.values import (
+from relay_layout.frontend.identifiers import identifier
+from relay_layout.frontend.values import (
     Extents,
     TensorSequence,
     Unsupported,
     Value,
     dtype_of,
+    extents,
     shape_of,
     written,
 )
@@ -28,6 +29,24 @@ from relay_layout.ir import Extent
 
 _NUMBER = relax.TensorType([], "int64")
 _ALIVE = relax.TensorType([], "bool")
+
+
+class Writer(Protocol):
+    """What takes the expressions around a loop or a choice, which ``label`` names."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def builder(self) -> Any: ...
+
+    def expression(self, value: Value) -> Any:
+        """Any tensor value as a Relax expression."""
+        ...
+
+    def emit(self, expression: Any, part: str = "") -> Any:
+        """Bind an expression to a variable, ``part`` of its name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,14 +71,14 @@ class Limit:
 
 
 def run_loop(
-    node: Node, bodies: Bodies, carried: Sequence[Value], step: Step, limit: Limit | None, alive: Value
+    node: Writer, bodies: Bodies, carried: Sequence[Value], step: Step, limit: Limit | None, alive: Value
 ) -> tuple[list[Value], list[Value]]:
     """What is carried after the last trip, and the rows of all trips, stacked along a first axis.
 
     ``alive`` says whether there is a first trip: True, or a tensor of one bool without dimensions.
     Unsupported where what is carried changes its rank or its element type.
     """
-    name = bodies.name(identifier(f"{node.outputs[0] or node.name}_loop"))
+    name = bodies.name(identifier(f"{node.label}_loop"))
     loop = _Loop(node, bodies, carried, name)
     trip, body = loop.settled(step, limit)
     captured = body.captured()
@@ -100,14 +119,34 @@ def run_loop(
     return left, collected
 
 
+def run_scan(
+    node: Writer,
+    bodies: Bodies,
+    carried: Sequence[Value],
+    step: Callable[[Any, Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]],
+    trips: Extent,
+) -> tuple[list[Value], list[Value]]:
+    """What :func:`run_loop` gives of ``trips`` trips: steps of a trip's number and what is carried into it.
+
+    ``step`` gives what is carried on, and a row for each collection.
+    """
+    number = node.expression(extents(trips))
+    number = node.emit(number, "trips") if isinstance(number, relax.Call) else number
+
+    def trip(place: Any, states: Sequence[Value]) -> Trip:
+        return Trip(np.array(True), *step(place, states))
+
+    return run_loop(node, bodies, carried, trip, Limit(number, trips), np.array(True))
+
+
 def run_branch(
-    node: Node, bodies: Bodies, condition: Any, sides: Sequence[Callable[[], Sequence[Value]]]
+    node: Writer, bodies: Bodies, condition: Any, sides: Sequence[Callable[[], Sequence[Value]]]
 ) -> list[Value]:
     """What the first of two ``sides`` gives where ``condition``, one bool, holds, and else the second.
 
     Unsupported where they differ in rank or element type.
     """
-    name = bodies.name(identifier(f"{node.outputs[0] or node.name}_choice"))
+    name = bodies.name(identifier(f"{node.label}_choice"))
     ended: list[Body] = []
     for side in sides:
         with bodies.inside([]) as body:
@@ -142,7 +181,7 @@ def run_branch(
 class _Loop:
     """What a loop carries, as far as it is known: ``kinds`` has a type for each value that changes."""
 
-    def __init__(self, node: Node, bodies: Bodies, carried: Sequence[Value], name: str) -> None:
+    def __init__(self, node: Writer, bodies: Bodies, carried: Sequence[Value], name: str) -> None:
         self.kinds: list[Any] = [None] * len(carried)
         self._open: set[tirx.Var] = set()
         self._node = node
@@ -212,7 +251,7 @@ class _Loop:
         return widened
 
 
-def _tensor(node: Node, value: Value, does: str) -> Any:
+def _tensor(node: Writer, value: Value, does: str) -> Any:
     """A value as a tensor that a body can take or give."""
     if value is None or isinstance(value, TensorSequence):
         what = "an optional value" if value is None else "a sequence"
@@ -222,11 +261,11 @@ def _tensor(node: Node, value: Value, does: str) -> Any:
     return _bound(node)(node.expression(value))
 
 
-def _bound(node: Node) -> Callable[[Any], Any]:
+def _bound(node: Writer) -> Callable[[Any], Any]:
     return lambda value: node.emit(value) if isinstance(value, relax.Call) else value
 
 
-def _alive(node: Node, goes_on: Value, following: Any, limit: Limit | None) -> Any:
+def _alive(node: Writer, goes_on: Value, following: Any, limit: Limit | None) -> Any:
     """Whether a trip of the number ``following`` is due."""
     due = None if isinstance(goes_on, np.ndarray) and goes_on.item() else node.expression(goes_on)
     if due is not None:
@@ -237,11 +276,11 @@ def _alive(node: Node, goes_on: Value, following: Any, limit: Limit | None) -> A
     return within if due is None else node.emit(relax.op.logical_and(due, within), "alive")
 
 
-def _first(node: Node, limit: Limit | None, alive: Value) -> Any:
+def _first(node: Writer, limit: Limit | None, alive: Value) -> Any:
     return _alive(node, alive, relax.const(0, "int64"), limit)
 
 
-def _called(node: Node, name: str, arguments: Sequence[Any], kinds: Sequence[Any], known: Any) -> list[Any]:
+def _called(node: Writer, name: str, arguments: Sequence[Any], kinds: Sequence[Any], known: Any) -> list[Any]:
     """The tensors that a loop or a choice gives, which have the types ``kinds``."""
     promised = [
         kind if all(_is_known(extent, known) for extent in _shape(kind)) else _erased(kind) for kind in kinds
@@ -338,4 +377,4 @@ def _same_value(one: Value, other: Value) -> bool:
     return isinstance(one, relax.Var) and isinstance(other, relax.Var) and one.same_as(other)
 
 
-__all__ = ["Limit", "Step", "Trip", "run_branch", "run_loop"]
+__all__ = ["Limit", "Step", "Trip", "Writer", "run_branch", "run_loop", "run_scan"]

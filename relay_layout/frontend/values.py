@@ -1,4 +1,4 @@
-"""What a name in an ONNX graph can stand for while the graph is imported.
+"""What a name in a graph can stand for while the graph is imported.
 
 A value is a numpy array (a constant), :class:`Extents` (integers that depend on symbolic extents only), a
 Relax expression (computed at run time), :class:`TensorSequence` (several of those in order), or None (an

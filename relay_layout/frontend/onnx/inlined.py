@@ -1,0 +1,148 @@
+"""What ONNX's branches, loops and scans share: graphs that are inlined into others, and what trips give."""
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.bodies import Bodies
+from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extent_arithmetic import product, same
+from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
+from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.operators.sequences import stacked
+from relay_layout.frontend.trips import WrittenOut
+from relay_layout.frontend.values import Extents, Unsupported, Value, dtype_of, shape_of, written
+
+if TYPE_CHECKING:
+    import onnx
+
+REFUSED = "which is not supported"
+
+
+@dataclass
+class Surroundings:
+    """The graphs that others are inlined into.
+
+    ``values`` holds what names stand for, those of the innermost graph first; ``run`` converts nodes and adds
+    theirs. ``bodies`` takes functions for what runs as often as the data say. ``empty_extent`` gives the
+    extent which a condition tests for being 0. ``written_out`` counts the nodes of trips that were inlined.
+    """
+
+    label: str
+    values: ChainMap[str, Value]
+    run: Callable[[Iterable["onnx.NodeProto"]], None]
+    counts: Counts
+    bodies: Bodies
+    empty_extent: Callable[[Value], Any]
+    written_out: WrittenOut
+    _tensors: ByIdentity["onnx.GraphProto", Mapping[str, Value]] = field(default_factory=ByIdentity)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether nodes are those of a graph that another holds."""
+        return len(self.values.maps) > 1
+
+    @contextmanager
+    def inside(self, names: dict[str, Value]) -> Iterator[None]:
+        """Nodes are those of a graph that knows ``names`` besides, and add theirs to them."""
+        self.values = self.values.new_child(names)
+        try:
+            yield
+        finally:
+            self.values = self.values.parents
+
+    def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
+        """The initializers of a graph, the same ones each time."""
+        return self._tensors.kept(graph, lambda graph: read_tensors(graph, self.label))
+
+
+class Body:
+    """A graph whose nodes are converted each time it is called; those that read no input of it, once."""
+
+    def __init__(self, graph: "onnx.GraphProto", around: Surroundings) -> None:
+        self.inputs = list(graph.input)
+        self.outputs = list(graph.output)
+        self._graph = graph
+        self._around = around
+        self._names: dict[str, Value] = {}
+        nodes = needed(graph.node, [value.name for value in self.outputs])
+        self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs])
+
+    @property
+    def size(self) -> int:
+        """How many nodes each call converts."""
+        return max(len(self._repeated), 1)
+
+    def prepare(self) -> None:
+        """Convert what reads no input, where that has not been done."""
+        once, self._once = self._once, []
+        with self._around.inside(self._names):
+            self._names.update(self._around.tensors(self._graph))
+            self._around.run(once)
+
+    def __call__(self, *given: Value) -> list[Value]:
+        """The outputs, for the inputs in order."""
+        self.prepare()
+        with self._around.inside(self._names):
+            self._names.update(zip((value.name for value in self.inputs), given, strict=True))
+            self._around.run(self._repeated)
+            return [self._around.values[value.name] for value in self.outputs]
+
+
+def joined_rows(node: Node, rows: Sequence[Value], axis: int, declared: "onnx.ValueInfoProto") -> Value:
+    """What the trips of a loop gave, as one tensor with an axis for the trips."""
+    if not rows:
+        return _no_rows(node, axis, declared)
+    first = rows[0]
+    for row in rows:
+        if not of_one_type(row, first):
+            raise Unsupported(
+                f"joins results of {kind_of(first)} and of {kind_of(row)} of its trips, {REFUSED}: "
+                "let each trip give a tensor of one shape"
+            )
+    whole = stacked(node, rows, node.axis(axis, len(shape_of(first)) + 1))
+    return whole if isinstance(whole, np.ndarray | Extents) else node.emit(whole, "rows")
+
+
+def _no_rows(node: Node, axis: int, declared: "onnx.ValueInfoProto") -> Value:
+    from onnx import helper
+
+    tensor = declared.type.tensor_type
+    shape = [extent.dim_value for extent in tensor.shape.dim]
+    if not tensor.HasField("shape"):
+        raise Unsupported(f"takes no trip, and the file does not say what '{declared.name}' would be")
+    shape.insert(node.axis(axis, len(shape) + 1), 0)
+    return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+def of_one_type(one: Value, other: Value) -> bool:
+    left, right = shape_of(one), shape_of(other)
+    return dtype_of(one) == dtype_of(other) and len(left) == len(right) and all(map(same, left, right))
+
+
+def kind_of(value: Value) -> str:
+    return f"{dtype_of(value)}{written(shape_of(value))}"
+
+
+def scalar(node: Node, condition: Value) -> Any:
+    """A condition, one element of any rank, as a variable without dimensions."""
+    value = node.reshaped(single(condition), [])
+    return value if isinstance(value, relax.Var) else node.emit(node.expression(value), "condition")
+
+
+def single(condition: Value) -> Value:
+    """The condition; Unsupported if it has not one element."""
+    if product(shape_of(condition)) != 1:
+        raise Unsupported(
+            f"has a condition of shape {written(shape_of(condition))}, where one element is due"
+        )
+    return condition
+
+
+__all__ = ["REFUSED", "Body", "Surroundings", "joined_rows", "kind_of", "of_one_type", "scalar", "single"]
