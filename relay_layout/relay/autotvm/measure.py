@@ -15,9 +15,9 @@ from relay_layout.errors import InputError
 from relay_layout.relay.autotvm.task import ConfigEntity, Task
 from relay_layout.relay.board import Board
 from relay_layout.relay.missing import refuser
-from relay_layout.targets import BuildTarget
+from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.measuring.timing import USUAL, Timing
+from topi_ext.tune.measuring.timing import USUAL, USUAL_OF_GPUS, Timing
 from topi_ext.tune.measuring.tracker import WAIT, RemoteDevice, borrow
 from topi_ext.tune.records.record import TuningRecord
 
@@ -103,10 +103,12 @@ def _seconds(time: str) -> float:
 class LocalBuilder:
     """Builds kernels here, in ``n_parallel`` processes (one per core), each for at most ``timeout`` seconds.
 
+    That is 30 where it is None, and 120 for GPUs.
+
     InputError for a ``build_func`` other than "default": libraries are linked as :func:`relay.build` does.
     """
 
-    timeout: float = USUAL.build_timeout
+    timeout: float | None = None
     n_parallel: int | None = None
     build_kwargs: Any = None
     build_func: Any = "default"
@@ -123,14 +125,14 @@ class LocalBuilder:
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """Runs kernels here: ``repeat`` times, each time for ``min_repeat_ms`` (30 where it is 0).
+    """Runs kernels here: ``repeat`` times, each time for ``min_repeat_ms`` (30 where it is 0, 10 on GPUs).
 
-    ``timeout`` is in seconds for one kernel. ``number`` is not needed, as a repeat has as many calls as fill
+    ``timeout`` is in seconds for one kernel, 20 where it is None. ``number`` is not needed, as a repeat has as many calls as fill
     its time; neither is ``enable_cpu_cache_flush``, since weights always take turns with copies that do not
     fit the cache together, nor ``cooldown_interval``.
     """
 
-    timeout: float = USUAL.run_timeout
+    timeout: float | None = None
     number: int = 1
     repeat: int = USUAL.repeats
     min_repeat_ms: int = 0
@@ -150,7 +152,7 @@ class RPCRunner:
     host: str
     port: int
     priority: int = 1
-    timeout: float = USUAL.run_timeout
+    timeout: float | None = None
     n_parallel: int | None = None
     number: int = 1
     repeat: int = USUAL.repeats
@@ -174,9 +176,13 @@ class MeasureOption:
         from relay_layout.tuning.measurers import local_measurer, remote_measurer
 
         builder, runner = self.builder, self.runner
+        usual = USUAL_OF_GPUS if isinstance(target, CudaTarget) else USUAL
         options: dict[str, Any] = {
             "timing": Timing(
-                runner.repeat, runner.min_repeat_ms or USUAL.min_repeat_ms, builder.timeout, runner.timeout
+                runner.repeat,
+                runner.min_repeat_ms or usual.min_repeat_ms,
+                builder.timeout or usual.build_timeout,
+                runner.timeout or usual.run_timeout,
             )
         }
         if builder.n_parallel is not None:

@@ -9,9 +9,10 @@ from relay_layout.errors import InputError
 from relay_layout.relay import autotvm
 from relay_layout.relay.autotvm import measure
 from relay_layout.relay.autotvm.task import Task
+from relay_layout.targets import resolve_target
 from relay_layout.tuning import measurers
 from topi_ext.errors import RelayLayoutError
-from topi_ext.tune.measuring.timing import Timing
+from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing
 from topi_ext.tune.records.record import TuningRecord
 
 
@@ -117,3 +118,15 @@ def test_errors_by_their_numbers(error: str, number: int, tasks: list[Task]) -> 
 
 def test_a_record_without_a_time(tasks: list[Task]) -> None:
     assert measure.outcome(TuningRecord(tasks[0].workload, "x", 1, {}, (1.0,))).timestamp == 0
+
+
+def test_gpus_are_given_longer_to_build_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Timing] = []
+
+    def local(target: Any, *, timing: Timing) -> Opened:
+        seen.append(timing)
+        return Opened()
+
+    monkeypatch.setattr(measurers, "local_measurer", local)
+    with autotvm.measure_option().measurer(resolve_target("cuda-sm_90")):
+        assert seen == [USUAL_OF_GPUS]
