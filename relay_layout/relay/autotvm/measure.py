@@ -127,9 +127,9 @@ class LocalBuilder:
 class LocalRunner:
     """Runs kernels here: ``repeat`` times, each time for ``min_repeat_ms`` (30 where it is 0, 10 on GPUs).
 
-    ``timeout`` is in seconds for one kernel, 20 where it is None. ``number`` is not needed, as a repeat has as many calls as fill
-    its time; neither is ``enable_cpu_cache_flush``, since weights always take turns with copies that do not
-    fit the cache together, nor ``cooldown_interval``.
+    ``timeout`` is in seconds for one kernel, 20 where it is None. ``number`` is not needed, as a repeat has
+    as many calls as fill its time; neither is ``enable_cpu_cache_flush``, since weights always take turns
+    with copies that do not fit the cache together, nor ``cooldown_interval``.
     """
 
     timeout: float | None = None
