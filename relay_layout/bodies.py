@@ -5,12 +5,12 @@ takes and gives tensors in their plain order. Each body is a Relax function of t
 without a symbol, and goes through every stage alone, as "main" of a module of its own: :func:`each_alone`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import tvm
 from tvm import relax
 
-from relay_layout.ir import bindings_of, copy_of, function_attributes, operator_name
+from relay_layout.ir import Expression, bindings_of, copy_of, function_attributes, operator_name
 
 BODY = "relay_layout.body"
 """Attribute of a body: which of the kinds below it is."""
@@ -37,11 +37,6 @@ _MAIN = "main"
 def kind_of(function: object) -> str:
     """Which kind of body a function is; "" for one that is none."""
     return str(function_attributes(function).get(BODY, "")) if isinstance(function, relax.Function) else ""
-
-
-def has_bodies(module: tvm.IRModule) -> bool:
-    """Whether any function of a module is a body."""
-    return any(kind_of(function) for _, function in module.functions_items())
 
 
 def bodies_of(module: tvm.IRModule) -> dict[str, relax.Function]:
@@ -79,13 +74,23 @@ def join_name(step: str) -> str:
     return f"{step}_join"
 
 
+def name_called(expression: Expression) -> str:
+    """The name of the function that an expression calls as code; "" if it does not."""
+    is_call = operator_name(expression) == "call_pure_packed"
+    return str(getattr(expression.args[0], "global_symbol", "")) if is_call else ""
+
+
+def runs(function: relax.Function) -> Iterator[tuple[relax.Var, relax.Call, str]]:
+    """The calls of functions as code: the variable of each, the call, and the function's name."""
+    for binding in bindings_of(function):
+        name = name_called(binding.value)
+        if name:
+            yield binding.var, binding.value, name
+
+
 def run_by(function: relax.Function) -> list[str]:
     """The names of functions that a function calls as code."""
-    return [
-        str(binding.value.args[0].global_symbol)
-        for binding in bindings_of(function)
-        if operator_name(binding.value) == "call_pure_packed"
-    ]
+    return [name for _, _, name in runs(function)]
 
 
 def each_alone(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRModule]) -> tvm.IRModule:
@@ -136,11 +141,12 @@ __all__ = [
     "alone",
     "bodies_of",
     "each_alone",
-    "has_bodies",
     "join_name",
     "kind_of",
+    "name_called",
     "parts_of",
     "run_by",
+    "runs",
     "with_bodies",
     "without_bodies",
 ]
