@@ -88,6 +88,11 @@ def runs(function: relax.Function) -> Iterator[tuple[relax.Var, relax.Call, str]
             yield binding.var, binding.value, name
 
 
+def name_inside(body: str, name: str) -> str:
+    """How a binding of a body is called beside those of "main"."""
+    return f"{body}.{name}"
+
+
 def run_by(function: relax.Function) -> list[str]:
     """The names of functions that a function calls as code."""
     return [name for _, _, name in runs(function)]
@@ -144,6 +149,7 @@ __all__ = [
     "join_name",
     "kind_of",
     "name_called",
+    "name_inside",
     "parts_of",
     "run_by",
     "runs",

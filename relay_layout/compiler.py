@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,19 @@ from relay_layout.artifact import (
     TensorSpec,
     write_artifact,
 )
+from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
-from relay_layout.lower.fusion.kernel_calls import called_functions, calls_left, renamed, variants_of
+from relay_layout.lower.bodies import Lowered, symbol_of
+from relay_layout.lower.fusion.kernel_calls import (
+    KernelCall,
+    called_functions,
+    calls_left,
+    renamed,
+    variants_of,
+)
 from relay_layout.lower.library.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
@@ -244,14 +252,26 @@ def _built(
     lowered = lower(converted, target, say)
     planned = plan_memory(lowered.module, target)
     variants = variants_of(planned)
-    left = renamed(calls_left(lowered.calls, called_functions(planned), variants), conversion.names)
-    calls = described_calls(left, lowered.kernels, variants)
+    calls = described_calls(_calls(lowered, planned, conversion, variants), lowered.kernels, variants)
     content = Content(build_library(planned, target, say), lowered.weights)
     seconds = time.perf_counter() - since
     found = _report(conversion, lowered.kernels, count_operations(lowered.module), seconds)
     build = Build(target.name, target.manifest(), target.threads, found | {"calls": plain(calls)})
-    part = target_report(build, conversion.plan, calls, planned, content.weights) if described else None
+    part = target_report(build, conversion, calls, planned, content.weights) if described else None
     return _Built(build, content, specs, part)
+
+
+def _calls(
+    lowered: Lowered, planned: tvm.IRModule, conversion: ConversionReport, variants: Mapping[str, str]
+) -> list[KernelCall]:
+    """The calls that run, of "main" and then of each body, whose operators have its name before theirs."""
+    found = renamed(calls_left(lowered.calls, called_functions(planned), variants), conversion.names)
+    for body, calls in lowered.calls_of_bodies.items():
+        left = calls_left(calls, called_functions(planned, symbol_of(body)), variants)
+        for call in renamed(left, conversion.bodies[body].names):
+            operators = tuple(name_inside(body, name) for name in call.operators)
+            found.append(replace(call, operators=operators, body=body))
+    return found
 
 
 def _in_precision(

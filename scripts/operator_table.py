@@ -16,6 +16,10 @@ Written by `make docs` from the operator tables; a test fails where it is not cu
 An operator with a row takes part in layouts: it runs in those of its neighbours, or, as a convolution, in
 those that it is offered. One without a row, and a case that its row does not take, keeps its layout, which is
 always correct. `relay-layout explain MODEL NODE` tells which it is in a model and why.
+
+ONNX's `If`, `Loop` and `Scan`, and PyTorch's `cond`, `while_loop`, `scan`, `map` and `associative_scan`, are
+written out or become bodies, in which operators have layouts as elsewhere:
+[branches and loops](kernels.md#branches-and-loops).
 """
 
 

@@ -1,11 +1,12 @@
 """From a module and a request to the chosen signature of every operator."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import tvm
 
+from relay_layout.bodies import name_inside
 from relay_layout.choice.candidates import Rules, collect_signatures
 from relay_layout.choice.objective import Objective
 from relay_layout.choice.solver import Solution, solve
@@ -105,6 +106,15 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         skipped,
         objective,
     )
+
+
+def named_inside(body: str, plan: LayoutPlan) -> LayoutPlan:
+    """The plan of a body, whose operators and tensors have its name before theirs; changes its graph."""
+    for node in plan.graph.nodes:
+        node.name = name_inside(body, node.name)
+    for tensor in dict.fromkeys(plan.graph.tensors()):
+        tensor.name = name_inside(body, tensor.name)
+    return replace(plan, reasons={name_inside(body, name): why for name, why in plan.reasons.items()})
 
 
 def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]] | None:

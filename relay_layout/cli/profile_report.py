@@ -7,7 +7,7 @@ from relay_layout.cli.output import one_line
 from relay_layout.explanation.text import columns
 from relay_layout.report.rates import share
 from relay_layout.report.schema import Report
-from relay_layout.report.times import add_times
+from relay_layout.report.times import add_times, times_of
 from relay_layout.runtime.profiling import profile
 
 _MOST_ROWS = 30
@@ -20,17 +20,22 @@ def profile_of(session: Any, inputs: Mapping[str, Any], repeat: int, report: Rep
         add_times(report, session.target, measured)
     build = next(each for each in session.artifact.manifest.builds if each.name == session.target)
     known = build.report.get("calls", [])
+    times = times_of([call["function"] for call in known], measured)
+    if times is None:
+        # An artifact that another version compiled may not say what each call computes.
+        names = [name for name, _ in (*measured.calls, *dict(measured.calls_of_bodies).items())]
+        known, times = [{"function": name} for name in names], times_of(names, measured) or []
     calls = []
-    for place, (function, taken) in enumerate(measured.calls):
-        call = known[place] if place < len(known) and known[place]["function"] == function else {}
+    for call, (taken, runs) in zip(known, times, strict=True):
         work = call.get("gigaflop")
-        rate = work / taken * 1e6 if work and taken else None
+        rate = work * runs / taken * 1e6 if work and taken else None
         calls.append(
             {
-                "function": function,
+                "function": call["function"],
                 "operators": call.get("operators", []),
                 "source": call.get("source", ""),
                 "microseconds": taken,
+                "runs": runs,
                 "gflops": rate,
                 "peak_share": share(rate, measured.peak_gflops, call.get("multiplied", "")),
             }
@@ -49,12 +54,15 @@ def format_profile(found: Mapping[str, Any]) -> str:
     """A table of the kernels, those that take most first."""
     total = sum(call["microseconds"] for call in found["calls"]) or 1.0
     rows = [["us", "of run", "GFLOP/s", "of peak", "from", "computes"]]
+    trips = any(call["runs"] != 1 for call in found["calls"])
+    rows[0][1:1] = ["runs"] if trips else []
     calls = sorted(found["calls"], key=lambda call: -call["microseconds"])
     for call in calls[:_MOST_ROWS]:
         rate, share = call["gflops"], call["peak_share"]
         rows.append(
             [
                 f"{call['microseconds']:.1f}",
+                *([str(call["runs"])] if trips else []),
                 f"{call['microseconds'] / total:.1%}",
                 "" if rate is None else f"{rate:.0f}",
                 "" if share is None else f"{share:.0%}",
@@ -62,11 +70,12 @@ def format_profile(found: Mapping[str, Any]) -> str:
                 one_line(", ".join(call["operators"]) or call["function"]),
             ]
         )
-    lines = [columns(rows, right=(0, 1, 2, 3))]
+    lines = [columns(rows, right=range(len(rows[0]) - 2))]
     if len(calls) > _MOST_ROWS:
         lines.append(f"and {len(calls) - _MOST_ROWS} more; --json has all")
+    made = sum(call["runs"] for call in calls)
     lines.append(
-        f"{total:.1f} us in {len(calls)} calls; {found['run_us']:.1f} us a run without timers; "
+        f"{total:.1f} us in {made} calls; {found['run_us']:.1f} us a run without timers; "
         f"peak {found['peak_gflops']:.0f} GFLOP/s"
     )
     return "\n".join(lines)

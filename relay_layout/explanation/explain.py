@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from relay_layout.choice.plan import LayoutPlan, plan_layout
+from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
+from relay_layout.explanation.facts import OperatorFact
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE
 from relay_layout.explanation.words import place_of
@@ -14,6 +15,7 @@ from relay_layout.graph import Node
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.conversion import inference_form
+from relay_layout.rewrite.convert_layout import parts
 from relay_layout.targets import TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 
@@ -43,8 +45,9 @@ def explain(
     """What :func:`relay_layout.convert` chooses with the same arguments, and why; nothing is converted.
 
     Without ``node`` every operator that chooses or carries a layout. With ``node`` (a binding's name, a part
-    of one that no other has, or an operator's index) all about that one, its alternatives among it. ``str()``
-    of the result is for people, ``to_dict()`` for programs. InputError for a node that there is not.
+    of one that no other has, or an operator's index) all about that one, its alternatives among it. Operators
+    of bodies come after those of "main", with the body's name and a dot before theirs. ``str()`` of the
+    result is for people, ``to_dict()`` for programs. InputError for a node that there is not.
     """
     request = LayoutRequest.parse(
         desired_layout,
@@ -67,20 +70,34 @@ def explain(
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
     module = inference_form(module, request, resolved)
-    plan = plan_layout(with_border_layouts(module, request), request, resolved)
-    return explain_plan(plan) if node is None else explain_node(plan, find_node(plan, node))
+    plans = []
+    for name, part, asked in parts(module, request):
+        plan = plan_layout(with_border_layouts(part, asked), asked, resolved)
+        plans.append(named_inside(name, plan) if name else plan)
+    if node is None:
+        return explain_plans(plans)
+    nodes = [(plan, each) for plan in plans for each in plan.graph.nodes]
+    place = place_of([each.name for _, each in nodes], node)
+    found = explain_node(*nodes[place])
+    return replace(found, operator=replace(found.operator, index=place))
 
 
-def explain_plan(plan: LayoutPlan) -> Explanation:
-    """The operators of a plan that choose or carry a layout."""
-    reader = PlanReader(plan)
-    places = [place for place, node in enumerate(plan.graph.nodes) if reader.takes_part(node)]
+def explain_plans(plans: Sequence[LayoutPlan]) -> Explanation:
+    """The operators of "main" and of bodies that choose or carry a layout, counted one after another."""
+    readers = list(map(PlanReader, plans))
+    operators: list[OperatorFact] = []
+    before = 0
+    for plan, reader in zip(plans, readers, strict=True):
+        for place, node in enumerate(plan.graph.nodes):
+            if reader.takes_part(node):
+                operators.append(replace(reader.operator(place), index=before + place))
+        before += len(plan.graph.nodes)
     return Explanation(
-        operators=tuple(reader.operator(place) for place in places),
-        others=len(plan.graph.nodes) - len(places),
-        transforms=tuple(map(reader.fact, reader.transforms)),
-        solver_status=plan.solution.status,
-        objective_us=reader.objective_us,
+        operators=tuple(operators),
+        others=before - len(operators),
+        transforms=tuple(reader.fact(each) for reader in readers for each in reader.transforms),
+        solver_status=plans[0].solution.status,
+        objective_us=sum(reader.objective_us for reader in readers),
     )
 
 
@@ -103,8 +120,3 @@ def explain_node(plan: LayoutPlan, node: Node) -> NodeExplanation:
         solver_status=plan.solution.status,
         objective_us=reader.objective_us,
     )
-
-
-def find_node(plan: LayoutPlan, node: str | int) -> Node:
-    """The operator that a name, a part of one, or an index means. InputError for none and for several."""
-    return plan.graph.nodes[place_of([candidate.name for candidate in plan.graph.nodes], node)]

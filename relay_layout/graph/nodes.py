@@ -94,6 +94,13 @@ class Graph:
     def outputs(self) -> list[Value]:
         return list(leaves(self.output))
 
+    def tensors(self) -> Iterator[Value]:
+        """All values, constants among them, once for each that takes or gives them."""
+        yield from self.values()
+        for node in self.nodes:
+            yield from node.operands
+        yield from self.outputs()
+
 
 def leaves(tree: Tree) -> Iterator[Value]:
     """The tensor values of a tree, in order."""

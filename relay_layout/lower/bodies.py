@@ -1,7 +1,7 @@
 """Bodies of loops and choices: lowered one by one, and joined to the function that runs them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,16 @@ from relay_layout.lower.schedule import Kernel
 
 @dataclass(frozen=True)
 class Lowered:
-    """Scheduled functions; ``weights`` are further parameters of "main", ``calls`` the calls in it."""
+    """Scheduled functions; ``weights`` are further parameters of "main", ``calls`` the calls in it.
+
+    ``calls_of_bodies`` are those in bodies, by their names.
+    """
 
     module: tvm.IRModule
     weights: dict[str, np.ndarray]
     kernels: list[Kernel]
     calls: list[KernelCall]
+    calls_of_bodies: Mapping[str, list[KernelCall]] = field(default_factory=dict)
 
 
 def lower_each(module: tvm.IRModule, lower: Callable[[tvm.IRModule], Lowered]) -> Lowered:
@@ -55,7 +59,11 @@ def lower_each(module: tvm.IRModule, lower: Callable[[tvm.IRModule], Lowered]) -
         for name, part in lowered.items()
         for kernel in part.kernels
     ]
-    return replace(outer, module=joined.module(), kernels=[*outer.kernels, *kernels])
+    calls = {
+        name: [replace(call, function=_inner(name, call.function)) for call in part.calls]
+        for name, part in lowered.items()
+    }
+    return replace(outer, module=joined.module(), kernels=[*outer.kernels, *kernels], calls_of_bodies=calls)
 
 
 def _with_weights(
@@ -75,6 +83,11 @@ def _with_weights(
 def _results(functions: list[relax.Function]) -> dict[str, Any]:
     """The type that each function gives that is called as code, by its name."""
     return {name: call.ty_args[0] for each in functions for _, call, name in runs(each)}
+
+
+def symbol_of(body: str) -> str:
+    """The function of a lowered module that a body became."""
+    return f"{body}_body"
 
 
 def _inner(body: str, function: str) -> str:
@@ -109,7 +122,7 @@ class _Joined:
     def module(self) -> tvm.IRModule:
         """All functions, and those that run the bodies, with calls from one to the other."""
         drivers = Drivers()
-        steps = {name: f"{name}_body" for name in self._bodies}
+        steps = {name: symbol_of(name) for name in self._bodies}
         for name, body in self._bodies.items():
             drivers.declare(steps[name], erased(body.ret_ty))
         for name in self._bodies:
@@ -135,4 +148,4 @@ def _variable(name: str, kind: Any) -> tvm.ir.GlobalVar:
     return variable
 
 
-__all__ = ["Lowered", "lower_each"]
+__all__ = ["Lowered", "lower_each", "symbol_of"]

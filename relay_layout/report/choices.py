@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 
 from relay_layout.artifact import Build, Producer
+from relay_layout.bodies import name_called, parts_of
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.transforms import of_value
@@ -33,6 +34,9 @@ from relay_layout.report.schema import (
     Target,
     Transform,
 )
+from relay_layout.rewrite.convert_layout import ConversionReport
+
+Described = tuple[list[Node], list[Edge], list[Transform]]
 
 
 def model_report(model: object, producer: Producer, targets: Sequence[Target]) -> Report:
@@ -49,13 +53,24 @@ def model_report(model: object, producer: Producer, targets: Sequence[Target]) -
 
 def target_report(
     build: Build,
-    plan: LayoutPlan,
+    conversion: ConversionReport,
     calls: Sequence[Call],
     planned: tvm.IRModule,
     weights: Mapping[str, np.ndarray],
 ) -> Target:
-    """What was chosen for one target; ``planned`` is the module of which its memory is planned."""
+    """What was chosen for one target; ``planned`` is the module of which its memory is planned.
+
+    The graphs of bodies follow those of what runs them, with inputs and outputs of their own.
+    """
+    plan = conversion.plan
     nodes, edges, transforms = described_graph(plan, calls)
+    inputs: dict[str, list[int]] = {}
+    # Those that a body runs itself come before it, and are drawn after it.
+    for name, body in reversed(list(conversion.bodies.items())):
+        found = described_graph(body.plan, calls)
+        inputs[name] = [len(nodes) + place for place, node in enumerate(found[0]) if node["type"] == "input"]
+        _append((nodes, edges, transforms), found)
+    edges += _to_bodies(conversion, {node["name"]: place for place, node in enumerate(nodes)}, inputs)
     return Target(
         name=build.name,
         target=dict(build.target),
@@ -75,13 +90,44 @@ def target_report(
     )
 
 
-def described_graph(
-    plan: LayoutPlan, calls: Sequence[Call]
-) -> tuple[list[Node], list[Edge], list[Transform]]:
+def described_graph(plan: LayoutPlan, calls: Sequence[Call]) -> Described:
     """The graph of a plan: inputs, operators and outputs, the tensors between them, what transforms them."""
     reader = PlanReader(plan)
     nodes, edges = _Describer(reader, calls).nodes_and_edges()
     return nodes, edges, _transforms(reader, calls)
+
+
+def _append(whole: Described, part: Described) -> None:
+    """Put a graph after others; places in its lists become those in theirs."""
+    (nodes, edges, transforms), (own, own_edges, own_transforms) = whole, part
+    for edge in own_edges:
+        place = edge["transform"]
+        edges.append(
+            _edge(
+                edge["source"] + len(nodes),
+                edge["target"] + len(nodes),
+                None if place is None else place + len(transforms),
+            )
+        )
+    nodes += own
+    transforms += own_transforms
+
+
+def _to_bodies(
+    conversion: ConversionReport, places: Mapping[str, int], inputs: Mapping[str, Sequence[int]]
+) -> list[Edge]:
+    """From each operator that runs bodies to the inputs of these; ``places`` are those of nodes by name."""
+    functions = {name: body.plan.graph.function for name, body in conversion.bodies.items()}
+    plans = [conversion.plan, *(body.plan for body in conversion.bodies.values())]
+    runs = [
+        (node, run) for plan in plans for node in plan.graph.nodes if (run := name_called(node.expression))
+    ]
+    return [
+        _edge(places[node.name], place, None)
+        for node, run in runs
+        for part in parts_of(run, functions)
+        for place in inputs[part]
+    ]
 
 
 class _Describer:

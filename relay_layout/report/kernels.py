@@ -47,6 +47,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
         bytes=call.bytes,
         estimate_us=None if choice is None else round(choice.microseconds, 3),
         measured_us=None,
+        runs=None if call.body else 1,
     )
 
 

@@ -7,7 +7,7 @@ def gflops(call: Call) -> float | None:
     """Operations a second of a call, in 1e9, by its measured time; None without one."""
     if not call["measured_us"] or not call["gigaflop"]:
         return None
-    return call["gigaflop"] / call["measured_us"] * 1e6
+    return call["gigaflop"] * (call["runs"] or 1) / call["measured_us"] * 1e6
 
 
 def peak_share(target: Target, call: Call) -> float | None:

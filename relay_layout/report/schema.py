@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-SCHEMA = 1
+SCHEMA = 2
 KIND = "relay-layout report"
 
 
@@ -40,7 +40,7 @@ class Refused(TypedDict):
 
 
 class Node(TypedDict):
-    """An input ("input"), an operator ("operator") or an output ("output") of the function.
+    """An input ("input"), an operator ("operator") or an output ("output") of "main" or of a body.
 
     ``before`` are the layouts of the imported module, ``after`` the chosen ones. ``how`` and ``reason`` are
     ``kind`` and ``reason`` of :class:`relay_layout.explanation.facts.OperatorFact`; ``moves_nothing`` marks
@@ -98,7 +98,8 @@ class Call(TypedDict):
     plain vector loops), ``source`` where they come from (:class:`relay_layout.lower.schedule.Kernel`),
     ``multiplied`` the dtype of the data they take ("" of others), ``gigaflop`` the work of the direct
     convolution, ``bytes`` what it reads and writes, ``estimate_us`` what it takes by the tuning records or
-    the estimate, ``measured_us`` by a profile.
+    the estimate, ``measured_us`` all calls of a run by a profile. Those of bodies follow those of "main";
+    ``runs`` is how often a run makes the call: once in "main", in bodies as a profile says.
     """
 
     function: str
@@ -113,6 +114,7 @@ class Call(TypedDict):
     bytes: int
     estimate_us: float | None
     measured_us: float | None
+    runs: int | None
 
 
 class Tensor(TypedDict):

@@ -9,8 +9,8 @@ from typing import Any
 import tvm
 from tvm_ffi import register_error
 
-from relay_layout.bodies import alone, bodies_of, with_bodies, without_bodies
-from relay_layout.choice.plan import LayoutPlan, plan_layout
+from relay_layout.bodies import alone, bodies_of, name_inside, with_bodies, without_bodies
+from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
 from relay_layout.ir import with_main
@@ -32,7 +32,8 @@ class ConversionReport:
 
     ``layout_transform_us`` is what they are estimated to take, ``layout_transform_prices`` counts them by
     where that comes from: "measured", "fitted" or "modelled". ``plan`` is what it was chosen from, ``names``
-    gives the operator that a binding computes.
+    gives the operator that a binding computes. ``bodies`` are the reports of what "main" runs, by name; all
+    else but those two is of all together.
     """
 
     layout_transforms: int
@@ -49,6 +50,7 @@ class ConversionReport:
     not_converted: Mapping[str, str]
     plan: LayoutPlan = field(repr=False, compare=False)
     names: Mapping[str, str] = field(repr=False, compare=False)
+    bodies: Mapping[str, "ConversionReport"] = field(default_factory=dict, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields under the names that the command line prints."""
@@ -80,21 +82,28 @@ def convert_layout(
     Other functions are left as they are. What a body takes and gives keeps its plain layout. A report counts
     the transforms of all and has the layouts of all, those of bodies after their names; its plan is "main"'s.
     """
-    bodies = bodies_of(module)
-    if not bodies:
-        return _converted(module, request, target)
-    converted, report = _converted(without_bodies(module), request, target)
+    (_, main, asked), *bodies = parts(module, request)
+    converted, report = _converted(main, asked, target)
     changed = {}
-    for name, body in bodies.items():
-        inner, found = _converted(alone(body, module), request.inside(), target)
-        changed[name] = inner
+    for name, body, inside in bodies:
+        changed[name], found = _converted(body, inside, target)
         report = _with_body(report, name, found)
-    return with_bodies(converted, changed), report
+    return (with_bodies(converted, changed) if changed else converted), report
+
+
+def parts(module: tvm.IRModule, request: LayoutRequest) -> list[tuple[str, tvm.IRModule, LayoutRequest]]:
+    """What is converted on its own, each as "main" of a module, with what is asked for it.
+
+    That is "main" itself, with the name "", and the bodies by name.
+    """
+    bodies = bodies_of(module)
+    inside = [(name, alone(body, module), request.inside()) for name, body in bodies.items()]
+    return [("", without_bodies(module) if bodies else module, request), *inside]
 
 
 def _with_body(report: ConversionReport, name: str, body: ConversionReport) -> ConversionReport:
     def named(entries: Mapping[str, str]) -> dict[str, str]:
-        return {f"{name}.{entry}": value for entry, value in entries.items()}
+        return {name_inside(name, entry): value for entry, value in entries.items()}
 
     prices = Counter(report.layout_transform_prices)
     prices.update(body.layout_transform_prices)
@@ -110,6 +119,7 @@ def _with_body(report: ConversionReport, name: str, body: ConversionReport) -> C
         seconds=report.seconds + body.seconds,
         layouts={**report.layouts, **named(body.layouts)},
         not_converted={**report.not_converted, **named(body.not_converted)},
+        bodies={**report.bodies, name: replace(body, plan=named_inside(name, body.plan))},
     )
 
 

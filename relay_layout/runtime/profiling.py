@@ -32,7 +32,8 @@ _GO_ON = 0
 class Profile:
     """Medians of ``repeat`` runs, in microseconds.
 
-    ``calls`` are the kernels in the order in which they run, ``run_us`` is a whole run without observer.
+    ``calls`` are the kernels of "main" in the order in which they run, ``calls_of_bodies`` those of all trips
+    of loops and of branches taken, ``run_us`` is a whole run without observer.
     ``peak_gflops`` is what this machine multiplies and adds at most with so many ``threads``, in 1e9
     operations a second.
     """
@@ -43,6 +44,7 @@ class Profile:
     threads: int
     cpu: str
     peak_gflops: float
+    calls_of_bodies: tuple[tuple[str, float], ...] = ()
 
 
 def profile(
@@ -64,29 +66,36 @@ def profile(
         start = now()
         session.execute()
         runs.append((now() - start) / 1e3)
-    names, times = _observed(session, repeat, now)
+    outer, inner = _observed(session, repeat, now)
     peak = measure_peak(session.threads)
     set_threads(session.threads)
     return Profile(
-        tuple(zip(names, times, strict=True)),
+        outer,
         statistics.median(runs),
         repeat,
         session.threads,
         describe_machine()["cpu"],
         peak,
+        inner,
     )
 
 
-def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[list[str], list[float]]:
-    """The kernels that a run calls, and the median microseconds of each."""
+_Calls = tuple[tuple[str, float], ...]
+
+
+def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[_Calls, _Calls]:
+    """The kernels that "main" calls, and those that bodies do, with the median microseconds of each."""
     events: list[tuple[str, int]] = []
     under_way: list[int] = []
     callers: set[int] = set()
+    inside: set[int] = set()
 
     def observe(function: Any, name: str, before: bool, result: Any, *arguments: Any) -> int:
         # The clock last before the call, and first after it.
         if before:
             callers.update(under_way)
+            if under_way:
+                inside.add(len(events))
             under_way.append(len(events))
             events.append((name, now()))
         else:
@@ -105,11 +114,12 @@ def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[li
     medians = [statistics.median(taken) / 1e3 for taken in zip(*samples, strict=True)]
     least = min(medians, default=0.0)
     found = [
-        (name, median - least)
+        (place, (name, round(median - least, 3)))
         for place, ((name, _), median) in enumerate(zip(events, medians, strict=True))
         if place not in callers and not name.startswith(_BUILTIN)
     ]
-    return [name for name, _ in found], [round(taken, 3) for _, taken in found]
+    outer = tuple(call for place, call in found if place not in inside)
+    return outer, tuple(call for place, call in found if place in inside)
 
 
 def measure_peak(threads: int) -> float:

@@ -14,7 +14,7 @@ import relay_layout
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import InputError
 from relay_layout.explanation import reader as explaining
-from relay_layout.explanation.explain import explain_plan
+from relay_layout.explanation.explain import explain_plans
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.reasons import candidates_around, not_converted
 from relay_layout.explanation.refusals import refusal
@@ -418,7 +418,7 @@ def test_transforms_and_cost_are_those_of_the_converted_function(seed: int) -> N
     done = rewrite(plan.graph, plan.solution, dict(plan.outputs)).transforms
     found = transforms_of(plan, plan.solution.signatures)
     assert len(found) == done.activations + done.weights
-    explanation = explain_plan(plan)
+    explanation = explain_plans([plan])
     assert len(explanation.transforms) == len(found)
     prices = [plan.price(*move) for move in done.moves]
     estimate = plan.microseconds(plan.solution.signatures, prices)

@@ -14,6 +14,7 @@ from relay_layout.frontend.torch.memory import without_checks
 from relay_layout.frontend.torch.operators import (
     attention_rules,
     bag_rules,
+    cell_rules,
     counting_rules,
     expert_rules,
     gamma_rules,
@@ -30,6 +31,7 @@ _RULES = {
     **rules.RULES,
     **attention_rules.RULES,
     **bag_rules.RULES,
+    **cell_rules.RULES,
     **counting_rules.RULES,
     **gamma_rules.RULES,
     **recurrent_rules.RULES,

@@ -62,7 +62,13 @@ def constants_of(program: Any) -> Iterator[tuple[Any, torch.Tensor]]:
 
 def folded(node: Any, values: Mapping[Any, Any]) -> Any:
     """What an operation of nodes with ``values`` gives, a tensor or several; None where it is to stay."""
-    if node.op != "call_function" or not _is_foldable(node, values):
+    if node.op != "call_function":
+        return None
+    if node.target is torch.ops.aten.full_like.default and not isinstance(node.args[1], torch.fx.Node):
+        # What counts trips, mostly: it takes of its operand the type alone.
+        kind = node.meta["val"]
+        return torch.full((), node.args[1], dtype=kind.dtype) if kind.ndim == 0 else None
+    if not _is_foldable(node, values):
         return None
     result = _computed(node, values)
     tensors = result if isinstance(result, tuple | list) else [result]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_layout.ir import as_extent, bindings_of, function_attributes, size_in_bytes
 from relay_layout.lower.fusion.function_calls import called_attributes, function_calls, is_function_call
@@ -18,7 +18,7 @@ Place = Any
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One call of a scheduled function in "main".
+    """One call of a scheduled function in "main", or in a ``body``.
 
     ``operators`` are the bindings of the converted module that it computes, in order; transforms among them
     end in "_transformed". ``bytes`` are those of the tensors that it reads and writes.
@@ -27,6 +27,7 @@ class KernelCall:
     function: str
     operators: tuple[str, ...]
     bytes: int
+    body: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,14 @@ def renamed(calls: Sequence[KernelCall], names: Mapping[str, str]) -> list[Kerne
     ]
 
 
-def called_functions(module: tvm.IRModule) -> list[str]:
-    """The names of the scheduled functions that "main" of a lowered module calls, in order."""
+def called_functions(module: tvm.IRModule, caller: str = "main") -> list[str]:
+    """The names of the scheduled functions that a function of a lowered module calls, in order."""
     return [
         str(value.op.name_hint)
-        for _, value in _bound(module["main"])
-        if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+        for _, value in _bound(module[caller])
+        if isinstance(value, relax.Call)
+        and isinstance(value.op, tvm.ir.GlobalVar)
+        and isinstance(module[value.op], tirx.PrimFunc)
     ]
 
 

@@ -87,7 +87,7 @@ class Details {
     const call = this.target.calls[node.call], rate = callRate(this.target, call);
     const rows = [['function', call.function], ['loops', sourceText(call)]];
     if (call.estimate_us !== null) rows.push([call.source === 'tuned' ? 'on record' : 'estimated', timeText(call.estimate_us)]);
-    if (call.measured_us !== null) rows.push(['measured', timeText(call.measured_us)]);
+    if (call.measured_us !== null) rows.push(['measured', `${timeText(call.measured_us)}${call.runs === 1 ? '' : ` in ${counted(call.runs, 'trip')}`}`]);
     if (rate.gflops !== null) rows.push(['rate', `${rate.gflops.toFixed(0)} GFLOP/s${rate.share === null ? '' : `, ${(rate.share * 100).toFixed(0)} % of peak`}`]);
     rows.push(['reads and writes', bytesText(call.bytes)]);
     if (call.knobs) rows.push(['knobs', Object.entries(call.knobs).map(([name, value]) => `${name} ${value}`).join(', ')]);
@@ -119,7 +119,7 @@ function table(head, rows, kind) {
 /** GFLOP/s of a call that has a measured time, and the share of the machine's peak that is. */
 function callRate(target, call) {
   if (call.measured_us === null || !call.gigaflop || !call.measured_us) return { gflops: null, share: null };
-  const gflops = (call.gigaflop / call.measured_us) * 1e6;
+  const gflops = ((call.gigaflop * (call.runs || 1)) / call.measured_us) * 1e6;
   return { gflops, share: target.profile && target.profile.peak_gflops ? gflops / target.profile.peak_gflops : null };
 }
 

@@ -53,6 +53,7 @@ function kernelTable(target, choose) {
     textColumn('from', (row) => [row.call.source, row.call.algorithm].filter(Boolean).join(', ')),
     numberColumn('estimate µs', (row) => row.call.estimate_us, us),
     numberColumn('measured µs', (row) => row.call.measured_us, us),
+    numberColumn('runs', (row) => (target.calls.every((call) => call.runs === 1) ? null : row.call.runs), String),
     numberColumn('of run', (row) => (row.call.measured_us === null || !total ? null : row.call.measured_us / total), (value) => `${(value * 100).toFixed(1)} %`),
     numberColumn('GFLOP/s', (row) => callRate(target, row.call).gflops, (value) => value.toFixed(0)),
     numberColumn('of peak', (row) => callRate(target, row.call).share, (value) => `${(value * 100).toFixed(0)} %`),

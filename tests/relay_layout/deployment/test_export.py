@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 from tvm import relax, tirx
 
@@ -130,6 +131,23 @@ def test_open_sizes(batch: int, rows: int, opened: Path, example: Example, tmp_p
     assert (done.returncode, done.stderr) == (0, "")
     session = relay_layout.load(opened, threads=1)
     assert same_outputs(tmp_path, session.run(dict(zip(("x", "y"), arrays, strict=True))))
+
+
+LOOP = """<ir_version: 9, opset_import: ["" : 18]> counted
+(float[2,3] x, int64 n) => (float[A,B] y, float[C,D,E] z) {
+    y, z = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e, float[2,3] r) {
+        d = Identity(c)  e = Tanh(a)  r = Neg(e) }> (n, , x) }"""
+
+
+@pytest.mark.parametrize("trips", [0, 5])
+def test_a_loop_whose_trips_a_tensor_counts(trips: int, example: Example, tmp_path: Path) -> None:
+    relay_layout.compile(onnx.parser.parse_model(LOOP), threads=1).save(tmp_path / "loop.rla")
+    export_folder(tmp_path / "loop.rla", tmp_path / "net")
+    arrays = [images(2, 3), np.array(trips)]
+    done = example(tmp_path / "net", *given(tmp_path, arrays))
+    assert (done.returncode, done.stderr) == (0, "")
+    session = relay_layout.load(tmp_path / "loop.rla", threads=1)
+    assert same_outputs(tmp_path, session.run(dict(zip(("x", "n"), arrays, strict=True))))
 
 
 def test_declared_orders_are_those_in_memory(work: Path, example: Example, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_report_of_another_schema(tmp_path: Path) -> None:
     path.write_text('{"kind": "relay-layout report", "schema": 99}')
     with pytest.raises(InputError) as error:
         read_report(path)
-    assert str(error.value) == f"{path}: a report of schema 99, and this version reads 1; compile again"
+    assert str(error.value) == f"{path}: a report of schema 99, and this version reads 2; compile again"
 
 
 def _set(*keys: Any) -> Callable[[Any], None]:

@@ -257,7 +257,7 @@ def test_profiles_have_the_kernels_of_each_trip_and_no_calls_around_them(tmp_pat
     relay_layout.compile(_model(COUNTED)).save(tmp_path / "model.rla")
     session = relay_layout.load(tmp_path / "model.rla", threads=1)
     given = {"x": ROWS, "n": np.array(3)}
-    names = [name for name, _ in profile(session, given, repeat=2).calls]
+    names = [name for name, _ in profile(session, given, repeat=2).calls_of_bodies]
     assert sum("negative" in name for name in names) == 3
     assert not any(name in ("y_loop", "y_loop_body") or "_from_" in name for name in names)
 

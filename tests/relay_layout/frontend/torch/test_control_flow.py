@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch._higher_order_ops.associative_scan import associative_scan  # noqa: E402
 from torch._higher_order_ops.map import map as map_rows  # noqa: E402
 from torch._higher_order_ops.scan import scan  # noqa: E402
 
@@ -145,6 +146,118 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[Any, ...]], Any, int]
     "extent": (Grown, [(torch.randn(rows, 3),) for rows in (7, 4)], ({0: OPEN},), 2),
 }
 """A module, inputs of which the first are the example, what is open, and how many bodies there are."""
+
+
+class Counting(nn.Module):
+    """A layer as often as a constant says, with its number."""
+
+    def __init__(self, trips: int) -> None:
+        super().__init__()
+        self.layer, self.trips = nn.Linear(4, 4), trips
+
+    def forward(self, x: torch.Tensor) -> Any:
+        def trip(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return i + 1, self.layer(y).sin() + i % 3
+
+        return torch.while_loop(lambda i, y: i < self.trips, trip, (torch.zeros((), dtype=torch.int64), x))
+
+
+class Flagged(nn.Module):
+    """A branch that a constant decides on, of which the other one cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("flag", torch.tensor(True))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(self.flag, torch.exp, lambda x: torch.linalg.svd(x)[1].sum() + x, (x,))
+
+
+class Inner(nn.Module):
+    """Three trips within as many as a tensor says."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        def trip(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return i + 1, torch.while_loop(
+                lambda j, y: j < 3, lambda j, y: (j + 1, (y + j).tanh()), (torch.zeros_like(i), y)
+            )[1]
+
+        return torch.while_loop(lambda i, y: i < n, trip, (torch.zeros_like(n), x * 2))[1]
+
+
+class Cells(nn.Module):
+    """Cells of all kinds, in a loop that carries what it reads as it was at first, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        kinds = (nn.GRUCell(4, 4), nn.RNNCell(4, 4), nn.RNNCell(4, 4, bias=False, nonlinearity="relu"))
+        self.cells, self.long = nn.ModuleList(kinds), nn.LSTMCell(4, 4)
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        def trip(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            for cell in self.cells:
+                y = cell(x, y)
+            return i + 1, torch.cat(self.long(x, (y, y)), 1)[:, 2:6].clone()
+
+        return torch.while_loop(lambda i, y: i < n, trip, (torch.zeros_like(n), x))[1]
+
+
+class Cumulated(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return associative_scan(lambda one, other: one * other, x, 0, combine_mode="generic")
+
+
+class Picking(nn.Module):
+    """A body that counts what it finds, and one that draws on a kernel of its own."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        def trip(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return i + 1, (y + y[y > 0].mean()).cos()
+
+        return torch.while_loop(lambda i, y: i < n, trip, (torch.zeros_like(n), x * 2))[1]
+
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+
+KNOWN: dict[str, tuple[nn.Module, tuple[Any, ...], list[str]]] = {
+    "trips": (Counting(5), (X,), []),
+    "too many trips": (Counting(3000), (X,), ["while_loop"]),
+    "no trip": (Counting(0), (X,), []),
+    "condition": (Flagged(), (X,), []),
+    "inner trips": (Inner(), (X, _count(2)), ["while_loop"]),
+    "rows": (Mapped(), ROWS[0], []),
+    "cells": (Cells(), (X, _count(3)), ["while_loop"]),
+    "associative": (Cumulated(), (X,), []),
+    "kernels of bodies": (Picking(), (X, _count(2)), ["while_loop"]),
+}
+"""A module, its inputs, and the bodies that it has."""
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_what_is_known_is_written_out(case: str, tmp_path: Path) -> None:
+    model, inputs, bodies = KNOWN[case]
+    program = torch.export.export(model.eval(), inputs, strict=False)
+    assert list(bodies_of(relay_layout.from_torch(program))) == bodies
+    assert_agrees(session_of(program, tmp_path), model, inputs)
+
+
+def test_weights_of_bodies_are_constants_in_the_layout_of_the_target() -> None:
+    program = torch.export.export(Refining().eval(), (torch.rand(1, 3, 5, 6), _count(3)), strict=False)
+    wanted = {"nn.conv2d": ["NHWC", "default"]}
+    converted = relay_layout.convert(
+        relay_layout.from_torch(program), target="x86-64-v4", desired_layouts=wanted
+    )
+    assert list(converted.report["layouts"].values()) == ["NHWC->NHWC"]
+    assert converted.report["layout_transforms_weights"] == 0
+
+
+def test_bodies_know_given_shapes() -> None:
+    program = torch.export.export(
+        Refining().eval(), (torch.rand(1, 3, 5, 6), _count(3)), dynamic_shapes=({2: OPEN}, None), strict=False
+    )
+    module = relay_layout.from_torch(program, input_shapes={"x": [1, 3, 9, 6]})
+    (body,) = bodies_of(module).values()
+    assert [int(extent) for extent in body.params[2].ty.shape] == [1, 3, 9, 6]
 
 
 @pytest.mark.parametrize("case", CASES)
