@@ -5,7 +5,7 @@ takes and gives tensors in their plain order. Each body is a Relax function of t
 without a symbol, and goes through every stage alone, as "main" of a module of its own: :func:`each_alone`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import tvm
 from tvm import relax
@@ -37,11 +37,6 @@ _MAIN = "main"
 def kind_of(function: object) -> str:
     """Which kind of body a function is; "" for one that is none."""
     return str(function_attributes(function).get(BODY, "")) if isinstance(function, relax.Function) else ""
-
-
-def has_bodies(module: tvm.IRModule) -> bool:
-    """Whether any function of a module is a body."""
-    return any(kind_of(function) for _, function in module.functions_items())
 
 
 def bodies_of(module: tvm.IRModule) -> dict[str, relax.Function]:
@@ -79,6 +74,20 @@ def join_name(step: str) -> str:
     return f"{step}_join"
 
 
+def name_called(expression: Expression) -> str:
+    """The name of the function that an expression calls as code; "" if it does not."""
+    is_call = operator_name(expression) == "call_pure_packed"
+    return str(getattr(expression.args[0], "global_symbol", "")) if is_call else ""
+
+
+def runs(function: relax.Function) -> Iterator[tuple[relax.Var, relax.Call, str]]:
+    """The calls of functions as code: the variable of each, the call, and the function's name."""
+    for binding in bindings_of(function):
+        name = name_called(binding.value)
+        if name:
+            yield binding.var, binding.value, name
+
+
 def name_inside(body: str, name: str) -> str:
     """How a binding of a body is called beside those of "main"."""
     return f"{body}.{name}"
@@ -86,13 +95,7 @@ def name_inside(body: str, name: str) -> str:
 
 def run_by(function: relax.Function) -> list[str]:
     """The names of functions that a function calls as code."""
-    return [name for binding in bindings_of(function) for name in runs_of(binding.value)]
-
-
-def runs_of(value: Expression) -> list[str]:
-    """The name of what an expression calls as code, if it does."""
-    is_call = operator_name(value) == "call_pure_packed"
-    return [str(value.args[0].global_symbol)] if is_call else []
+    return [name for _, _, name in runs(function)]
 
 
 def each_alone(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRModule]) -> tvm.IRModule:
@@ -143,13 +146,13 @@ __all__ = [
     "alone",
     "bodies_of",
     "each_alone",
-    "has_bodies",
     "join_name",
     "kind_of",
+    "name_called",
     "name_inside",
     "parts_of",
     "run_by",
-    "runs_of",
+    "runs",
     "with_bodies",
     "without_bodies",
 ]

@@ -146,6 +146,17 @@ def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates
     return relax.Call(call.op, list(arguments), attributes, call.ty_args)
 
 
+def erased(kind: Any) -> Any:
+    """A type of Relax without the extents of its tensors."""
+    if isinstance(kind, relax.TupleType):
+        return relax.TupleType([erased(field) for field in kind.fields])
+    if isinstance(kind, relax.TensorType):
+        return relax.TensorType(dtype=kind.dtype, ndim=kind.ndim)
+    if isinstance(kind, relax.ShapeType):
+        return relax.ShapeType(ndim=kind.ndim)
+    return kind
+
+
 def ints(values: Iterable[Any]) -> list[int]:
     """Numbers of an attribute."""
     return [int(value) for value in values]
@@ -227,6 +238,7 @@ __all__ = [
     "constant_array",
     "copy_of",
     "dtype_of",
+    "erased",
     "filled_constant",
     "function_attributes",
     "is_static",

@@ -4,7 +4,7 @@ What a body reads of the function around it becomes a parameter: each tensor, an
 extent that is known outside.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.bodies import BODY
+from relay_layout.bodies import BODY, STEP, kind_of, parts_of, run_by
 from relay_layout.frontend.counts import Counts
 from relay_layout.ir import as_extent
 
@@ -38,6 +38,14 @@ class Body:
                 if not isinstance(as_extent(extent), int):
                     symbols.update(dict.fromkeys(tirx.analysis.undefined_vars(extent)))
         return outside, list(symbols)
+
+
+@dataclass(eq=False)
+class Aside:
+    """What was emitted to no function yet, and the extents that were computed for it."""
+
+    bindings: list[relax.Binding] = field(default_factory=list)
+    computed: list[tuple[Any, tirx.Var]] = field(default_factory=list)
 
 
 @dataclass
@@ -65,7 +73,7 @@ class Bodies:
         Bodies that are added meanwhile are forgotten where it is not ended.
         """
         body = Body(parameters)
-        names, functions = set(self._names), dict(self.functions)
+        before = self._added()
         self.builder.begin_scope(list(parameters))
         self.builder._begin_dataflow_block()
         try:
@@ -77,7 +85,46 @@ class Bodies:
                 body.whole = self.builder.normalize(relax.SeqExpr([block], body.result))
             self.builder.end_scope()
             if body.result is None:
-                self._names, self.functions = names, functions
+                self._names, self.functions = before
+
+    @contextmanager
+    def aside(self) -> Iterator[Aside]:
+        """What is emitted meanwhile goes to no function, until :meth:`emit` is given it.
+
+        Bodies that are added meanwhile are forgotten where that ends in an exception.
+        """
+        found = Aside()
+        before = self._added()
+        self.builder._begin_dataflow_block()
+        try:
+            with self.counts.aside() as found.computed:
+                yield found
+        except BaseException:
+            self._names, self.functions = before
+            raise
+        finally:
+            found.bindings = list(self.builder._end_block().bindings)
+
+    def emit(self, found: Aside) -> None:
+        """Let the function under way do what was emitted aside."""
+        for binding in found.bindings:
+            self.builder.emit_normalized(binding)
+        self.counts.read_again(found.computed)
+
+    def loops(self) -> int:
+        """How many loops there are so far, those that nothing runs in the end among them."""
+        return sum(kind_of(function) == STEP for function in self.functions.values())
+
+    def run_a_loop(self, names: Iterable[str]) -> bool:
+        """Whether functions of these names are loops, or choices with a loop on one of their sides."""
+        return any(
+            kind_of(self.functions[part]) == STEP or self.run_a_loop(run_by(self.functions[part]))
+            for name in names
+            for part in parts_of(name, self.functions)
+        )
+
+    def _added(self) -> tuple[set[str], dict[str, relax.Function]]:
+        return set(self._names), dict(self.functions)
 
     def give(self, results: Sequence[Any]) -> Any:
         """The tensors that the function under way gives."""
@@ -108,9 +155,18 @@ class Bodies:
         return [*([relax.ShapeExpr(list(symbols))] if symbols else []), *outside]
 
     def added_to(self, module: tvm.IRModule) -> tvm.IRModule:
-        """The module with all bodies."""
+        """The module with the bodies that its "main" runs, or that those run."""
+        pending = run_by(module["main"])
+        kept: set[str] = set()
+        while pending:
+            for part in parts_of(pending.pop(), self.functions):
+                if part not in kept:
+                    kept.add(part)
+                    pending += run_by(self.functions[part])
+        # What was read in vain, and the side of a branch that is not due, may have added others.
         for name, function in self.functions.items():
-            module[name] = function
+            if name in kept:
+                module[name] = function
         return module
 
 

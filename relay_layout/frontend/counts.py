@@ -45,11 +45,24 @@ class Counts:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """What is computed meanwhile belongs to another function, and is not read after it."""
-        computed = list(self._computed)
-        try:
+        with self.aside():
             yield
+
+    @contextmanager
+    def aside(self) -> Iterator[list[tuple[Extent, tirx.Var]]]:
+        """What is computed meanwhile is not read after it, unless :meth:`read_again` is given the list."""
+        before = self._computed
+        meanwhile: list[tuple[Extent, tirx.Var]] = []
+        self._computed = list(before)
+        try:
+            yield meanwhile
         finally:
-            self._computed = computed
+            meanwhile.extend(self._computed[len(before) :])
+            self._computed = before
+
+    def read_again(self, computed: Sequence[tuple[Extent, tirx.Var]]) -> None:
+        """What was computed aside has become a part of the function under way."""
+        self._computed.extend(computed)
 
     def sized(self, tensor: Any, name: str) -> Any:
         """``tensor``, a variable, with a variable for each of its extents that is computed from counts."""

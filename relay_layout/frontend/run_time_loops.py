@@ -16,16 +16,17 @@ from relay_layout.frontend.bodies import Bodies, Body
 from relay_layout.frontend.extent_arithmetic import same
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.values import (
-    Extents,
     TensorSequence,
     Unsupported,
     Value,
+    described,
     dtype_of,
     extents,
+    same_value,
     shape_of,
-    written,
+    written_type,
 )
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, erased
 
 _NUMBER = relax.TensorType([], "int64")
 _ALIVE = relax.TensorType([], "bool")
@@ -166,7 +167,7 @@ def run_branch(
     for place, (one, two) in enumerate(zip(*(each.result.ty.fields for each in ended), strict=True)):
         if one.dtype != two.dtype or one.ndim != two.ndim:
             raise Unsupported(
-                f"chooses at run time between {_kind(one)} and {_kind(two)}, which is not supported: "
+                f"chooses at run time between {_written(one)} and {_written(two)}, which is not supported: "
                 "let both branches give the same rank and element type"
             )
         shape = [
@@ -225,7 +226,7 @@ class _Loop:
         """Whether a trip leaves other kinds of values than those that it was given; they are noted."""
         widened = False
         for place, (before, after) in enumerate(zip(given, left, strict=True)):
-            if _same_value(before, after):
+            if same_value(before, after):
                 continue
             if self.kinds[place] is None:
                 before = _tensor(self._node, before, "carries")
@@ -236,7 +237,7 @@ class _Loop:
             shape, result = _shape(kind), shape_of(after)
             if dtype_of(after) != kind.dtype or len(result) != len(shape):
                 raise Unsupported(
-                    f"carries {_kind(kind)} into a trip that leaves {dtype_of(after)}{written(result)}, "
+                    f"carries {_written(kind)} into a trip that leaves {described(after)}, "
                     "which is not supported: let each trip leave tensors of the rank and type that it takes"
                 )
             kept = [
@@ -283,7 +284,7 @@ def _first(node: Writer, limit: Limit | None, alive: Value) -> Any:
 def _called(node: Writer, name: str, arguments: Sequence[Any], kinds: Sequence[Any], known: Any) -> list[Any]:
     """The tensors that a loop or a choice gives, which have the types ``kinds``."""
     promised = [
-        kind if all(_is_known(extent, known) for extent in _shape(kind)) else _erased(kind) for kind in kinds
+        kind if all(_is_known(extent, known) for extent in _shape(kind)) else erased(kind) for kind in kinds
     ]
     call = relax.op.call_pure_packed(relax.ExternFunc(name), *arguments, ty_args=[relax.TupleType(promised)])
     outcome = node.builder.emit(call, name_hint=name)
@@ -337,16 +338,12 @@ def _empty(kind: Any, known: frozenset[tirx.Var]) -> relax.ShapeExpr:
     return relax.ShapeExpr([0, *(extent if _is_known(extent, known) else 0 for extent in _shape(kind)[1:])])
 
 
-def _erased(kind: Any) -> Any:
-    return relax.TensorType(dtype=kind.dtype, ndim=kind.ndim)
-
-
 def _shape(kind: Any) -> list[Extent]:
     return [int(extent) if isinstance(extent, tirx.IntImm) else extent for extent in kind.shape.values]
 
 
-def _kind(kind: Any) -> str:
-    return f"{kind.dtype}{written(_shape(kind))}"
+def _written(kind: Any) -> str:
+    return written_type(kind.dtype, _shape(kind))
 
 
 def _symbols(values: Sequence[Value]) -> list[tirx.Var]:
@@ -363,18 +360,6 @@ def _symbols(values: Sequence[Value]) -> list[tirx.Var]:
 
 def _is_known(extent: Extent, known: Any) -> bool:
     return isinstance(extent, int) or all(each in known for each in tirx.analysis.undefined_vars(extent))
-
-
-def _same_value(one: Value, other: Value) -> bool:
-    if one is other:
-        return True
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    if isinstance(one, Extents) and isinstance(other, Extents) and one.array.shape == other.array.shape:
-        return all(map(same, one.array.flat, other.array.flat))
-    if isinstance(one, TensorSequence) and isinstance(other, TensorSequence):
-        return len(one.tensors) == len(other.tensors) and all(map(_same_value, one.tensors, other.tensors))
-    return isinstance(one, relax.Var) and isinstance(other, relax.Var) and one.same_as(other)
 
 
 __all__ = ["Limit", "Step", "Trip", "Writer", "run_branch", "run_loop", "run_scan"]

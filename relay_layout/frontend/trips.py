@@ -13,8 +13,16 @@ SEARCHED = 2_000
 """The same of one loop for which no number of trips is known, and which may end by itself before."""
 
 
-class TooMany(ModelError):
+class LeftAsLoop(ModelError):
+    """Trips that are not to be written out."""
+
+
+class TooMany(LeftAsLoop):
     """More operations than there may be."""
+
+
+class MayNotEnd(LeftAsLoop):
+    """A trip that may not be due would run a loop, of which nobody knows whether it ends then."""
 
 
 @dataclass
@@ -27,12 +35,12 @@ class WrittenOut:
 
     @contextmanager
     def at_most(self, operations: int) -> Iterator[None]:
-        """So many may be written out more; what was, is forgotten where that is too few."""
+        """So many may be written out more; what was, is forgotten where the trips stay a loop."""
         most, begun = self.most, self.operations
         self.most = min(most, begun + operations)
         try:
             yield
-        except TooMany:
+        except LeftAsLoop:
             self.operations = begun
             raise
         finally:
@@ -45,4 +53,4 @@ class WrittenOut:
             raise TooMany(f"{self.label}: more than {self.most} nodes of trips")
 
 
-__all__ = ["MOST_NODES", "SEARCHED", "TooMany", "WrittenOut"]
+__all__ = ["MOST_NODES", "SEARCHED", "LeftAsLoop", "MayNotEnd", "TooMany", "WrittenOut"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.ir import Extent
 
 Array = NDArray[Any]
@@ -102,6 +102,36 @@ def dtype_of(value: Value) -> str:
     if not isinstance(getattr(value, "ty", None), relax.TensorType):
         raise Unsupported("needs a tensor where it is given none")
     return str(value.ty.dtype)
+
+
+def of_one_type(one: Value, other: Value) -> bool:
+    """Whether two tensors have the same element type and, as is proven, the same shape."""
+    left, right = shape_of(one), shape_of(other)
+    return dtype_of(one) == dtype_of(other) and len(left) == len(right) and all(map(same, left, right))
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two values are known to be the same: to the bit, or one that is computed."""
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, Extents) and isinstance(other, Extents):
+        return of_one_type(one, other) and all(map(same, one.array.flat, other.array.flat))
+    if isinstance(one, TensorSequence) and isinstance(other, TensorSequence):
+        alike = one.dtype == other.dtype and len(one.tensors) == len(other.tensors)
+        return alike and all(map(same_value, one.tensors, other.tensors))
+    return isinstance(one, relax.Var) and isinstance(other, relax.Var) and one.same_as(other)
+
+
+def described(value: Value) -> str:
+    """A tensor's type as messages show it: ``float32[N,3]``."""
+    return written_type(dtype_of(value), shape_of(value))
+
+
+def written_type(dtype: str, shape: Sequence[Extent]) -> str:
+    """What :func:`described` says of a tensor of that type."""
+    return f"{dtype}{written(shape)}"
 
 
 def written(shape: Sequence[Extent]) -> str:

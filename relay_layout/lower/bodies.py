@@ -9,17 +9,16 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.bodies import alone, bodies_of, parts_of, without_bodies
+from relay_layout.bodies import alone, bodies_of, parts_of, runs, without_bodies
 from relay_layout.ir import (
-    bindings_of,
     constant,
     copy_of,
+    erased,
     function_attributes,
-    operator_name,
     with_main,
     with_values,
 )
-from relay_layout.lower.drivers import Drivers, erased
+from relay_layout.lower.drivers import Drivers
 from relay_layout.lower.fusion.kernel_calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 
@@ -73,7 +72,7 @@ def _with_weights(
     """The module whose "main" gives the bodies that it runs their weights, too, as constants."""
     main = module["main"]
     changed: dict[relax.Var, Any] = {}
-    for variable, call, name in _runs(main):
+    for variable, call, name in runs(main):
         arrays = [array for part in parts_of(name, bodies) for array in lowered[part].weights.values()]
         if arrays:
             arguments = [*call.args, *map(constant, arrays)]
@@ -81,18 +80,9 @@ def _with_weights(
     return with_main(module, with_values(main, changed)) if changed else module
 
 
-def _runs(function: relax.Function) -> list[tuple[relax.Var, relax.Call, str]]:
-    """The calls of functions as code: the variable of each, the call, and the function's name."""
-    return [
-        (binding.var, binding.value, str(binding.value.args[0].global_symbol))
-        for binding in bindings_of(function)
-        if operator_name(binding.value) == "call_pure_packed"
-    ]
-
-
 def _results(functions: list[relax.Function]) -> dict[str, Any]:
     """The type that each function gives that is called as code, by its name."""
-    return {name: call.ty_args[0] for each in functions for _, call, name in _runs(each)}
+    return {name: call.ty_args[0] for each in functions for _, call, name in runs(each)}
 
 
 def symbol_of(body: str) -> str:

@@ -14,8 +14,8 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_map
 
-from relay_layout.bodies import OTHERWISE, STATES, STEP, join_name, kind_of
-from relay_layout.ir import Expression, function_attributes, operator_name
+from relay_layout.bodies import OTHERWISE, STATES, STEP, join_name, kind_of, name_called
+from relay_layout.ir import Expression, erased, function_attributes
 
 _PIECES = 32
 """Sizes of pieces, the largest of 2**31 trips; the last one follows itself for more."""
@@ -45,9 +45,7 @@ class Drivers:
         """The function whose calls of loops and choices as code are calls of the functions declared."""
 
         def link(call: relax.Call) -> relax.Call:
-            if operator_name(call) != "call_pure_packed":
-                return call
-            name = str(getattr(call.args[0], "global_symbol", ""))
+            name = name_called(call)
             if name not in self._symbols:
                 return call
             return relax.Call(self._symbols[name], list(call.args[1:]), None, [])
@@ -162,15 +160,4 @@ def _parameters(function: relax.Function) -> list[relax.Var]:
     return [relax.Var(str(each.name), erased(each.ty)) for each in function.params]
 
 
-def erased(kind: Any) -> Any:
-    """A type of Relax without the extents of its tensors."""
-    if isinstance(kind, relax.TupleType):
-        return relax.TupleType([erased(field) for field in kind.fields])
-    if isinstance(kind, relax.TensorType):
-        return relax.TensorType(dtype=kind.dtype, ndim=kind.ndim)
-    if isinstance(kind, relax.ShapeType):
-        return relax.ShapeType(ndim=kind.ndim)
-    return kind
-
-
-__all__ = ["Drivers", "captured", "erased"]
+__all__ = ["Drivers", "captured"]

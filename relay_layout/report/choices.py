@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 
 from relay_layout.artifact import Build, Producer
-from relay_layout.bodies import parts_of, runs_of
+from relay_layout.bodies import name_called, parts_of
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.transforms import of_value
@@ -119,7 +119,9 @@ def _to_bodies(
     """From each operator that runs bodies to the inputs of these; ``places`` are those of nodes by name."""
     functions = {name: body.plan.graph.function for name, body in conversion.bodies.items()}
     plans = [conversion.plan, *(body.plan for body in conversion.bodies.values())]
-    runs = [(node, run) for plan in plans for node in plan.graph.nodes for run in runs_of(node.expression)]
+    runs = [
+        (node, run) for plan in plans for node in plan.graph.nodes if (run := name_called(node.expression))
+    ]
     return [
         _edge(places[node.name], place, None)
         for node, run in runs

@@ -48,6 +48,11 @@ class CpuTarget(BuildTarget):
         """float16 is computed in by ARM processors with ``fullfp16`` alone."""
         return ("bfloat16",) if "fullfp16" in self.features else ("bfloat16", "float16")
 
+    @property
+    def has_branches(self) -> bool:
+        """The virtual machine's."""
+        return True
+
     def manifest(self) -> dict[str, Any]:
         return {
             "kind": "llvm",

@@ -79,6 +79,11 @@ class CudaTarget(BuildTarget):
         return ("bfloat16", "float16")
 
     @property
+    def has_branches(self) -> bool:
+        """A CUDA graph launches the same kernels each time."""
+        return False
+
+    @property
     def multiplied(self) -> str:
         """What products of floats are computed of."""
         return _MULTIPLIED[self.precision]

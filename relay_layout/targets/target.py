@@ -75,6 +75,11 @@ class BuildTarget(ABC):
     def widened_dtypes(self) -> tuple[str, ...]:
         """Types of floats that kernels of this target do not compute in, but in float32 instead."""
 
+    @property
+    @abstractmethod
+    def has_branches(self) -> bool:
+        """Whether a network's code can do one thing or another as its data say."""
+
     @abstractmethod
     def manifest(self) -> dict[str, Any]:
         """The target as an artifact declares it."""

@@ -82,13 +82,16 @@ def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["o
 
 
 def dependent(
-    nodes: Iterable["onnx.NodeProto"], names: Iterable[str]
+    nodes: Iterable["onnx.NodeProto"], names: Iterable[str], *, apart: bool = True
 ) -> tuple[list["onnx.NodeProto"], list["onnx.NodeProto"]]:
-    """The nodes that depend on ``names``, and those that do not, both in the given order."""
+    """The nodes that depend on ``names``, and those that do not, both in the given order.
+
+    Without ``apart`` nodes that hold graphs are taken for such that do.
+    """
     known = set(names)
     depending, others = [], []
     for node in nodes:
-        if known.isdisjoint(used_names(node)):
+        if known.isdisjoint(used_names(node)) and (apart or not any(subgraphs(node))):
             others.append(node)
         else:
             known.update(name for name in node.output if name)

@@ -11,13 +11,21 @@ from tvm import relax
 
 from relay_layout.frontend.bodies import Bodies
 from relay_layout.frontend.counts import Counts
-from relay_layout.frontend.extent_arithmetic import product, same
+from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.sequences import stacked
-from relay_layout.frontend.trips import WrittenOut
-from relay_layout.frontend.values import Extents, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.trips import LeftAsLoop, WrittenOut
+from relay_layout.frontend.values import (
+    Extents,
+    Unsupported,
+    Value,
+    described,
+    of_one_type,
+    shape_of,
+    written,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -57,22 +65,39 @@ class Surroundings:
         finally:
             self.values = self.values.parents
 
+    def written(self, write: Callable[[], list[Value]], most: int) -> list[Value] | None:
+        """The results of trips that ``write`` writes out, of so many nodes at most.
+
+        None, and no trace of what was written, where they are to stay a loop.
+        """
+        try:
+            with self.written_out.at_most(most), self.bodies.aside() as done:
+                results = write()
+        except LeftAsLoop:
+            return None
+        self.bodies.emit(done)
+        return results
+
     def tensors(self, graph: "onnx.GraphProto") -> Mapping[str, Value]:
         """The initializers of a graph, the same ones each time."""
         return self._tensors.kept(graph, lambda graph: read_tensors(graph, self.label))
 
 
 class Body:
-    """A graph whose nodes are converted each time it is called; those that read no input of it, once."""
+    """A graph whose nodes are converted each time it is called; those that read no input of it, once.
 
-    def __init__(self, graph: "onnx.GraphProto", around: Surroundings) -> None:
+    Unless a call is ``certain``, nodes that hold graphs are converted each time, too: what is converted once
+    belongs to the function around, which would run a loop that may be no part of any trip.
+    """
+
+    def __init__(self, graph: "onnx.GraphProto", around: Surroundings, *, certain: bool = True) -> None:
         self.inputs = list(graph.input)
         self.outputs = list(graph.output)
-        self._graph = graph
+        self.graph = graph
         self._around = around
         self._names: dict[str, Value] = {}
         nodes = needed(graph.node, [value.name for value in self.outputs])
-        self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs])
+        self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs], apart=certain)
 
     @property
     def size(self) -> int:
@@ -83,7 +108,7 @@ class Body:
         """Convert what reads no input, where that has not been done."""
         once, self._once = self._once, []
         with self._around.inside(self._names):
-            self._names.update(self._around.tensors(self._graph))
+            self._names.update(self._around.tensors(self.graph))
             self._around.run(once)
 
     def __call__(self, *given: Value) -> list[Value]:
@@ -103,7 +128,7 @@ def joined_rows(node: Node, rows: Sequence[Value], axis: int, declared: "onnx.Va
     for row in rows:
         if not of_one_type(row, first):
             raise Unsupported(
-                f"joins results of {kind_of(first)} and of {kind_of(row)} of its trips, {REFUSED}: "
+                f"joins results of {described(first)} and of {described(row)} of its trips, {REFUSED}: "
                 "let each trip give a tensor of one shape"
             )
     whole = stacked(node, rows, node.axis(axis, len(shape_of(first)) + 1))
@@ -121,15 +146,6 @@ def _no_rows(node: Node, axis: int, declared: "onnx.ValueInfoProto") -> Value:
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
 
-def of_one_type(one: Value, other: Value) -> bool:
-    left, right = shape_of(one), shape_of(other)
-    return dtype_of(one) == dtype_of(other) and len(left) == len(right) and all(map(same, left, right))
-
-
-def kind_of(value: Value) -> str:
-    return f"{dtype_of(value)}{written(shape_of(value))}"
-
-
 def scalar(node: Node, condition: Value) -> Any:
     """A condition, one element of any rank, as a variable without dimensions."""
     value = node.reshaped(single(condition), [])
@@ -145,4 +161,4 @@ def single(condition: Value) -> Value:
     return condition
 
 
-__all__ = ["REFUSED", "Body", "Surroundings", "joined_rows", "kind_of", "of_one_type", "scalar", "single"]
+__all__ = ["REFUSED", "Body", "Surroundings", "joined_rows", "scalar", "single"]

@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.expressions import Expressions
-from relay_layout.frontend.extent_arithmetic import product, same
+from relay_layout.frontend.extent_arithmetic import greatest, product, same
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
@@ -97,9 +97,9 @@ class Node:
 
     def _counted(self, value: Value) -> list[Extent]:
         if isinstance(value, np.ndarray):
-            return [int(extent) for extent in value.reshape(-1)]
+            return [max(int(extent), 0) for extent in value.reshape(-1)]
         if isinstance(value, Extents):
-            return list(value.array.reshape(-1))
+            return [greatest(extent, 0) for extent in value.array.reshape(-1)]
         number = product(shape_of(value))
         if not isinstance(number, int):
             raise Unsupported("needs a shape of a number of extents that is known")

@@ -10,7 +10,7 @@ from relay_layout.frontend.onnx.inlined import REFUSED, Body, Surroundings, join
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.sequences import unstacked
 from relay_layout.frontend.run_time_loops import run_scan
-from relay_layout.frontend.trips import MOST_NODES, TooMany
+from relay_layout.frontend.trips import MOST_NODES
 from relay_layout.frontend.values import Unsupported, Value, extents, shape_of
 from relay_layout.ir import Extent
 
@@ -34,16 +34,18 @@ def scan(node: Node, around: Surroundings) -> list[Value]:
         node, node.inputs[states:], *(_for_each(node, f"scan_input_{name}", number) for name in _HOW)
     )
     axes, directions = (_for_each(node, f"scan_output_{name}", len(declared)) for name in _HOW)
+    begins = isinstance(read.trips, int) and read.trips > 0
     if isinstance(read.trips, int):
-        try:
-            with around.written_out.at_most(MOST_NODES):
-                return _scan_written_out(node, around, body, carried, read, (axes, directions))
-        except TooMany:
-            pass
-    body.prepare()
+        result = around.written(
+            lambda: _scan_written_out(node, around, body, carried, read, (axes, directions)), MOST_NODES
+        )
+        if result is not None:
+            return result
+    trips = Body(body.graph, around, certain=begins)
+    trips.prepare()
 
     def step(trip: Any, carried: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        results = body(*carried, *read.at(trip))
+        results = trips(*carried, *read.at(trip))
         return results[:states], results[states:]
 
     carried, found = run_scan(node, around.bodies, carried, step, read.trips)

@@ -1,11 +1,11 @@
 """ONNX's branches and loops, inlined into the graph around them where that is possible.
 
-Of a branch whose condition is known one side is taken; of one that is decided at run time both are computed,
-and their results selected if their shapes agree. Trips of a loop are written out one after another where
-their number is known: what each computes of its number is a constant, and what does not depend on the trip is
-computed once. Where such a loop may end early at run time, all its trips are computed, and its results stay
-as they are from the end on. All other branches and loops stay what they are
-(:mod:`relay_layout.frontend.run_time_loops`).
+Branches are those of :mod:`relay_layout.frontend.onnx.branches`. Trips of a loop are written out one after
+another where their number is known: what each computes of its number is a constant, and what does not depend
+on the trip is computed once. Where such a loop may end early at run time, all its trips are computed, and its
+results stay as they are from the end on. All other loops stay what they are
+(:mod:`relay_layout.frontend.run_time_loops`), those that may end early and hold one that does, too: a trip
+that is not due might never end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,85 +16,36 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.counts import Counts
-from relay_layout.frontend.extent_arithmetic import same
-from relay_layout.frontend.onnx.inlined import (
-    REFUSED,
-    Body,
-    Surroundings,
-    joined_rows,
-    kind_of,
-    of_one_type,
-    scalar,
-    single,
-)
+from relay_layout.frontend.extent_arithmetic import greatest
+from relay_layout.frontend.onnx.branches import branch, selected
+from relay_layout.frontend.onnx.inlined import Body, Surroundings, joined_rows, scalar, single
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.scans import scan
-from relay_layout.frontend.run_time_loops import Limit, Trip, run_branch, run_loop
-from relay_layout.frontend.trips import MOST_NODES, SEARCHED, TooMany
-from relay_layout.frontend.values import (
-    FAR,
-    Extents,
-    TensorSequence,
-    Unsupported,
-    Value,
-    dtype_of,
-    shape_of,
-)
-
-_ALIKE = "let both branches give the same shape and element type"
-
-
-def _branch(node: Node, around: Surroundings) -> list[Value]:
-    condition = node.input(0)
-    if isinstance(condition, np.ndarray):
-        wanted = "then_branch" if single(condition).item() else "else_branch"
-        return Body(node.attributes[wanted], around)()
-    sides = [Body(node.attributes[name], around) for name in ("then_branch", "else_branch")]
-    results = [side() for side in sides]
-    extent = around.empty_extent(condition)
-    # A tensor without elements needs a branch of its own in other runtimes alone.
-    if extent is not None and all(
-        _agree_where_empty(around.counts, empty, other, extent) for empty, other in zip(*results, strict=True)
-    ):
-        return results[1]
-    chosen = scalar(node, condition)
-    pairs = list(zip(*results, strict=True))
-    if all(_is_selectable(one, other) for one, other in pairs):
-        return [_selected(node, chosen, one, other) for one, other in pairs]
-    return run_branch(node, around.bodies, chosen, sides)
-
-
-def _agree_where_empty(counts: Counts, one: Value, other: Value, extent: Any) -> bool:
-    """Whether two values are tensors of the same type without elements where the variable ``extent`` is 0."""
-    if any(isinstance(value, TensorSequence) for value in (one, other)):
-        return False
-    if dtype_of(one) != dtype_of(other) or len(shape_of(one)) != len(shape_of(other)):
-        return False
-    left, right = (
-        [counts.most_where_empty(size, extent) for size in shape_of(value)] for value in (one, other)
-    )
-    return left == right and 0 in left
+from relay_layout.frontend.run_time_loops import Limit, Trip, run_loop
+from relay_layout.frontend.trips import MOST_NODES, SEARCHED, LeftAsLoop, MayNotEnd
+from relay_layout.frontend.values import FAR, Extents, Unsupported, Value, shape_of
 
 
 def _loop(node: Node, around: Surroundings) -> list[Value]:
-    body = Body(node.attributes["body"], around)
+    trips, given = node.optional(0), node.optional(1)
+    alive = np.array(True) if given is None else given
+    is_counted = trips is None or isinstance(trips, np.ndarray)
+    known = int(single(trips).item()) if isinstance(trips, np.ndarray) else None
+    begins = is_counted and known != 0 and isinstance(alive, np.ndarray) and bool(single(alive).item())
+    body = Body(node.attributes["body"], around, certain=begins)
     carried = list(node.inputs[2:])
     if len(body.inputs) != len(carried) + 2 or len(body.outputs) <= len(carried):
         raise Unsupported(
             f"gives {len(body.inputs)} inputs to and takes {len(body.outputs)} outputs from a body "
             f"that carries {len(carried)} values"
         )
-    trips, given = node.optional(0), node.optional(1)
-    alive = np.array(True) if given is None else given
-    if trips is None or isinstance(trips, np.ndarray):
-        known = None if trips is None else int(single(trips).item())
-        try:
-            with around.written_out.at_most(SEARCHED if known is None or known >= FAR else MOST_NODES):
-                return _written_out(node, around, body, known, alive)
-        except TooMany:
-            pass
-    return _loop_at_run_time(node, around, body, alive)
+    if is_counted:
+        most = SEARCHED if known is None or known >= FAR else MOST_NODES
+        found = around.written(lambda: _written_out(node, around, body, known, alive), most)
+        if found is not None:
+            return found
+    # What is converted once for all trips is gone with those that were written.
+    return _loop_at_run_time(node, around, Body(body.graph, around, certain=begins), alive)
 
 
 def _written_out(
@@ -112,14 +63,17 @@ def _written_out(
             break
         around.written_out.add(body.size)
         number, due = _head(node, body, np.array(trip))
+        loops, may_be_over = around.bodies.loops(), ending.is_open
         try:
             goes_on, *given = body(number, due, *results)
-        except TooMany:
+        except LeftAsLoop:
             raise
         except ModelError as error:
             if not ending.is_open:
                 raise
             raise ModelError(f"{error} (in trip {trip} of a loop that may end before, from 0)") from None
+        if may_be_over and around.bodies.loops() > loops:
+            raise MayNotEnd(f"{node.label}: a trip that may not be due runs a loop")
         results = given[: len(carried)]
         for known, row in zip(rows, given[len(carried) :], strict=True):
             known.append(row)
@@ -154,11 +108,11 @@ def _head(node: Node, body: Body, trip: Value) -> list[Value]:
 
 
 def _limit(node: Node) -> Limit | None:
-    """How many trips a loop takes at most; None where nothing limits them."""
+    """How many trips a loop takes at most; None where nothing limits them. Less than 0 is none."""
     value = node.optional(0)
     if value is None:
         return None
-    extent = single(value).array.item() if isinstance(value, Extents) else None
+    extent = greatest(single(value).array.item(), 0) if isinstance(value, Extents) else None
     return Limit(scalar(node, node.cast(value, "int64")), extent)
 
 
@@ -182,7 +136,7 @@ class _Ending:
 
     def kept(self, new: Value, old: Value) -> Value:
         """What is carried on: ``new`` if the trip was due."""
-        return _selected(self._node, self.alive, new, old) if self.is_open else new
+        return selected(self._node, self.alive, new, old) if self.is_open else new
 
     def after_trip(self, goes_on: Value) -> None:
         """Count the trip, and go on if ``goes_on`` says so."""
@@ -215,38 +169,8 @@ class _Ending:
         ]
 
 
-def _is_selectable(one: Value, other: Value) -> bool:
-    """Whether both can be computed, and one of them taken."""
-    tensors = [value for value in (one, other) if not isinstance(value, TensorSequence)]
-    return one is other or len(tensors) != 2 or of_one_type(one, other)
-
-
-def _selected(node: Node, condition: Value, one: Value, other: Value) -> Value:
-    """``one`` where ``condition``, a boolean of no dimension, holds, and ``other`` where it does not."""
-    if one is other:
-        return one
-    if isinstance(one, TensorSequence) and isinstance(other, TensorSequence):
-        if len(one.tensors) != len(other.tensors) or one.dtype != other.dtype:
-            raise Unsupported(
-                f"chooses at run time between sequences that differ in length, {REFUSED}: {_ALIKE}"
-            )
-        pairs = zip(one.tensors, other.tensors, strict=True)
-        return TensorSequence(tuple(_selected(node, condition, *pair) for pair in pairs), one.dtype)
-    if not of_one_type(one, other):
-        raise Unsupported(
-            f"chooses at run time between {kind_of(one)} and {kind_of(other)}, {REFUSED}: {_ALIKE}"
-        )
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.tobytes() == other.tobytes():
-        return one
-    shapes = isinstance(one, Extents) and isinstance(other, Extents)
-    if shapes and all(map(same, one.array.flat, other.array.flat)):
-        return one
-    chosen = relax.op.where(condition, node.expression(one), node.expression(other))
-    return node.emit(chosen, "chosen")
-
-
 SUBGRAPHS: Mapping[str, Callable[[Node, Surroundings], list[Value]]] = {
-    "If": _branch,
+    "If": branch,
     "Loop": _loop,
     "Scan": scan,
 }

@@ -134,7 +134,9 @@ class _Place:
 class _Body:
     """A graph whose nodes are converted each time it is called; those that read only operands, once.
 
-    It takes ``own`` parameters when it is called, and ``operands`` at all times.
+    Loops and branches are converted each time: what is converted once belongs to the function around, which
+    would run a loop that may be no part of any trip. The graph takes ``own`` parameters when it is called,
+    and ``operands`` at all times.
     """
 
     def __init__(self, place: _Place, graph: Any, own: int, operands: Sequence[Any]) -> None:
@@ -145,7 +147,7 @@ class _Body:
         self._own, fixed = parameters[:own], parameters[own:]
         self.examples = [node.meta.get("val") for node in self._own]
         place.importer.env.update(zip(fixed, operands, strict=True))
-        changing = set(self._own)
+        changing = {*self._own, *(node for node in nodes if _runs_graphs(node))}
         for node in nodes:
             if not changing.isdisjoint(node.all_input_nodes):
                 changing.add(node)
@@ -182,6 +184,10 @@ class _Body:
 
     def _constant(self, tensor: Any) -> Any:
         return relax.const(self._place.importer._convert_pytorch_tensor_to_tvm(tensor.contiguous()))
+
+
+def _runs_graphs(node: Any) -> bool:
+    return node.op == "call_function" and node.target.__name__ in BODY_NAMES
 
 
 def _branch(place: _Place) -> list[Any]:

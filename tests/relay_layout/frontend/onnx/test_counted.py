@@ -294,6 +294,14 @@ def test_a_branch_that_gives_more_than_none_stays_a_branch() -> None:
     assert [kind_of(body) for body in bodies_of(from_onnx(model)).values()] == [BRANCH, BRANCH]
 
 
+def test_a_loop_of_a_side_that_is_left_out_is_no_function() -> None:
+    loop = """nothing_kept = Loop <body = b (int64 i, bool c, int64[0] a) => (bool d, int64[0] e) {
+        d = Identity(c)  e = Add(a, a) }> (total, , no_places)"""
+    nodes = BRANCHES.replace("nothing_kept = Identity(no_places)", loop)
+    model = model_of(nodes, "float[40] x, float[40,4] b", "float[n,4] y", CONSTANTS)
+    assert not bodies_of(from_onnx(model))
+
+
 def test_a_branch_for_another_number_than_none_stays_a_branch() -> None:
     nodes = BRANCHES.replace("Equal(total, none)", "Equal(less, none)")
     nodes = nodes.replace("empty =", "rows = Size(flat)  less = Sub(rows, one_row)  empty =")

@@ -9,10 +9,11 @@ import onnx.parser
 import pytest
 
 import relay_layout
-from relay_layout.bodies import bodies_of
+from relay_layout.bodies import bodies_of, run_by
 from relay_layout.errors import TargetError
 from relay_layout.frontend import from_onnx
 from relay_layout.runtime.profiling import profile
+from tests.module_operators import operators
 
 RANDOM = np.random.default_rng(5)
 HEAD = '<ir_version: 9, opset_import: ["" : 18]> case '
@@ -75,6 +76,14 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             e = Tanh(g) }> (n, , x) }""",
         _open(3, 1, 4),
     ),
+    "trips_of_a_size_that_is_too_small": (
+        """(float[N,3] x) => (float[A,B] y, float[C,D] z) {
+        h = Shape(x)  k = Constant <value = int64[1] {0}> ()  l = Gather(h, k)  m = Squeeze(l)
+        three = Constant <value = int64 {3}> ()  n = Sub(m, three)
+        y, r = Loop <body = b (int64 i, bool c, float[N,3] a) => (bool d, float[N,3] e, float[3] s) {
+            d = Identity(c)  e = Tanh(a)  s = ReduceSum <keepdims=0> (e, k) }> (n, , x)  z = Exp(r) }""",
+        _open(5, 3, 2),
+    ),
     "branches_of_two_shapes": (
         """(float[2,3] x, bool c) => (float[A,B] y) {
         y = If (c) <then_branch = t () => (float[A,B] p) { p = Concat <axis=0> (x, x) },
@@ -90,6 +99,57 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
         _open(3, 1),
     ),
 }
+
+
+UNTIL_LARGE = """Loop <body = u (int64 j, bool q, float[2,3] g) => (bool s, float[2,3] h) {
+    h = Mul(g, g)  m = ReduceMax <keepdims=0> (h)
+    most = Constant <value = float {100.0}> ()  s = Less(m, most) }>"""
+"""Squares until an element is 100 or more: never, where all are less than one."""
+
+NOT_DUE: dict[str, tuple[str, list[dict[str, Any]], dict[str, list[str]]]] = {
+    "in_a_side": (
+        f"""(float[2,3] x, bool c) => (float[A,B] y) {{
+        true = Constant <value = bool {{1}}> ()
+        y = If (c) <then_branch = t () => (float[2,3] p) {{ p = {UNTIL_LARGE} ( , true, x) }},
+            else_branch = f () => (float[2,3] r) {{ r = Neg(x) }}> }}""",
+        [
+            {"x": np.full((2, 3), base, "float32"), "c": np.array(taken)}
+            for base, taken in ((2, True), (0.5, False))
+        ],
+        {"y_choice": ["p_loop"], "y_choice_otherwise": [], "p_loop": []},
+    ),
+    "in_a_side_of_another_shape": (
+        f"""(float[2,3] x, bool c) => (float[A,B] y) {{
+        true = Constant <value = bool {{1}}> ()
+        y = If (c) <then_branch = t () => (float[4,3] o) {{
+                p = {UNTIL_LARGE} ( , true, x)  o = Concat <axis=0> (p, p) }},
+            else_branch = f () => (float[2,3] r) {{ r = Neg(x) }}> }}""",
+        [
+            {"x": np.full((2, 3), base, "float32"), "c": np.array(taken)}
+            for base, taken in ((2, True), (0.5, False))
+        ],
+        {"y_choice": ["p_loop"], "y_choice_otherwise": [], "p_loop": []},
+    ),
+    "in_no_trip": (
+        f"""(float[2,3] x, int64 n) => (float[A,B] y) {{
+        true = Constant <value = bool {{1}}> ()
+        y = Loop <body = w (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e) {{
+            d = Identity(c)  p = {UNTIL_LARGE} ( , true, x)  e = Add(a, p) }}> (n, , x) }}""",
+        [{"x": np.full((2, 3), base, "float32"), "n": np.array(trips)} for base, trips in ((2, 2), (0.5, 0))],
+        {"y_loop": ["p_loop"], "p_loop": []},
+    ),
+    # Squares of nothing, in the second trip.
+    "in_a_trip_after_the_end": (
+        f"""(float[2,3] x) => (float[A,B] y) {{
+        true = Constant <value = bool {{1}}> ()  three = Constant <value = int64 {{3}}> ()
+        y = Loop <body = w (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e) {{
+            p = {UNTIL_LARGE} ( , true, a)  z = Constant <value = float {{0.0}}> ()  e = Mul(p, z)
+            l = ReduceMax <keepdims=0> (e)  d = Greater(l, z) }}> (three, true, x) }}""",
+        [{"x": np.full((2, 3), 2, "float32")}],
+        {"y_loop": ["p_loop"], "p_loop": []},
+    ),
+}
+"""Loops that end where they are due: models, calls, and what each body runs."""
 
 
 DATA: dict[str, tuple[str, list[dict[str, Any]]]] = {
@@ -125,11 +185,41 @@ def _model(text: str) -> Any:
 
 @pytest.mark.parametrize("case", CASES | DATA)
 def test_agrees(case: str, tmp_path: Path) -> None:
-    from onnxruntime import InferenceSession
-
     text, calls = (CASES | DATA)[case]
     model = _model(text)
     assert bool(bodies_of(from_onnx(model))) == (case in CASES)
+    _agree(model, calls, tmp_path)
+
+
+@pytest.mark.parametrize("case", NOT_DUE)
+def test_loops_that_are_not_due_do_not_run(case: str, tmp_path: Path) -> None:
+    text, calls, wanted = NOT_DUE[case]
+    model = _model(text)
+    module = from_onnx(model)
+    assert {name: run_by(body) for name, body in bodies_of(module).items()} == wanted
+    assert run_by(module["main"]) == [next(iter(wanted))]
+    _agree(model, calls, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sides", "in_main"),
+    [
+        ("p = Concat <axis=0> (x, x) | q = MatMul(x, w)", ["call_pure_packed"]),
+        ("p = Tanh(x) | q = MatMul(x, w)", ["call_pure_packed"]),
+        ("p = Tanh(x) | q = Neg(x)", ["tanh", "negative", "where"]),
+    ],
+)
+def test_sides_that_cost_much_are_computed_where_they_are_due(sides: str, in_main: list[str]) -> None:
+    one, two = sides.split("|")
+    text = f"""(float[2,3] x, bool c) => (float[A,B] y) {{
+        y = If (c) <then_branch = t () => (float[A,B] p) {{ {one} }},
+            else_branch = f () => (float[A,B] q) {{ {two} }}> }}"""
+    assert operators(from_onnx(_model(text))) == in_main
+
+
+def _agree(model: Any, calls: list[dict[str, Any]], tmp_path: Path) -> None:
+    from onnxruntime import InferenceSession
+
     relay_layout.compile(model).save(tmp_path / "model.rla")
     session = relay_layout.load(tmp_path / "model.rla", threads=2)
     other = InferenceSession(model.SerializeToString())

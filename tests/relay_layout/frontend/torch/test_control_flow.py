@@ -14,7 +14,7 @@ from torch._higher_order_ops.map import map as map_rows  # noqa: E402
 from torch._higher_order_ops.scan import scan  # noqa: E402
 
 import relay_layout  # noqa: E402
-from relay_layout.bodies import bodies_of  # noqa: E402
+from relay_layout.bodies import bodies_of, run_by  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
 
 OPEN = torch.export.Dim.AUTO
@@ -112,6 +112,17 @@ class Grown(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.shape[0] > 4, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+class Idle(nn.Module):
+    """A loop with one in it that reads no trip, and never ends where all elements are less than one."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        def trip(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            (squares,) = torch.while_loop(lambda z: z.max() < 100, lambda z: (z * z,), (x,))
+            return i + 1, y + squares
+
+        return torch.while_loop(lambda i, y: i < n, trip, (torch.zeros_like(n), x * 2))[1]
 
 
 def _images(*heights: int) -> list[tuple[Any, ...]]:
@@ -259,3 +270,12 @@ def test_what_the_data_decide_agrees_with_pytorch(case: str, tmp_path: Path) -> 
     session = session_of(program, tmp_path)
     for given in inputs:
         assert_agrees(session, model, given, str([tuple(one.shape) for one in given]))
+
+
+def test_loops_of_no_trip_do_not_run(tmp_path: Path) -> None:
+    model, inputs = Idle().eval(), [(torch.full((3,), start), _count(n)) for start, n in ((2.0, 2), (0.5, 0))]
+    program = torch.export.export(model, inputs[0], strict=False)
+    assert len(run_by(relay_layout.from_torch(program)["main"])) == 1
+    session = session_of(program, tmp_path)
+    for given in inputs:
+        assert_agrees(session, model, given, str(given))
