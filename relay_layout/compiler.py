@@ -54,11 +54,15 @@ SOURCES = ("tuned", "modelled", "default", "fallback")
 
 @dataclass(frozen=True)
 class Conversion:
-    """A converted module, the report of what was done to it, and what the layouts were chosen from."""
+    """A converted module, the report of what was done to it, and what the layouts were chosen from.
+
+    ``plan`` is that of "main", ``plans_of_bodies`` are those of what it runs as loops and branches.
+    """
 
     module: tvm.IRModule
     report: dict[str, Any]
     plan: LayoutPlan = field(repr=False)
+    plans_of_bodies: tuple[LayoutPlan, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,8 @@ def convert(
     )
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = convert_network(module, request, resolved)
-    return Conversion(converted, report.to_dict(), report.plan)
+    plans_of_bodies = tuple(body.plan for body in report.bodies.values())
+    return Conversion(converted, report.to_dict(), report.plan, plans_of_bodies)
 
 
 def compile(

@@ -68,8 +68,9 @@ def model_tasks(
         counts.update(found)
         name = model if isinstance(model, str | os.PathLike) else "a model"
         notes += [f"{name}: {note}" for note in skipped]
-        considered += considered_transforms(conversion.plan)
-        chosen += chosen_transforms(conversion.plan)
+        for plan in (conversion.plan, *conversion.plans_of_bodies):
+            considered += considered_transforms(plan)
+            chosen += chosen_transforms(plan)
     transforms = list(dict.fromkeys([*sampled(considered), *chosen]))
     return ModelTasks(as_tasks(counts), list(dict.fromkeys(notes)), transforms)
 

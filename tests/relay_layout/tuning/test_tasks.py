@@ -141,3 +141,13 @@ def test_most_work_comes_first(plain: ConvolutionWorkload) -> None:
     larger = replace(plain, in_width=28)
     assert [task.workload for task in as_tasks({plain: 1, larger: 1})] == [larger, plain]
     assert [task.workload for task in as_tasks({plain: 3, larger: 1})] == [plain, larger]
+
+
+def test_transforms_of_what_loops_run_are_measured() -> None:
+    parser = pytest.importorskip("onnx.parser")
+    text = """<ir_version: 9, opset_import: ["" : 18]> loop
+    (float[1,4,5,6] x, int64 n, float[4,4,3,3] k) => (float[A,B,C,D] y) {
+        y = Loop <body = body (int64 i, bool c, float[1,4,5,6] a) => (bool d, float[1,4,5,6] e) {
+            d = Identity(c)  e = Conv <pads: ints = [1,1,1,1]> (a, k) }> (n, , x) }"""
+    found = model_tasks([parser.parse_model(text)], resolve_target("x86-64-v3"))
+    assert (1, 4, 5, 6) in {transform.shape for transform in found.transforms}
