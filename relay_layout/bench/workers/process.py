@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import relay_layout
 from relay_layout.errors import RelayLayoutError
 
 PREPARE_TIMEOUT_S = 1800.0
@@ -36,7 +37,7 @@ def worker_environment(threads: int, base: Mapping[str, str] | None = None) -> d
     """
     environment = dict(os.environ if base is None else base)
     environment.update(OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads))
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(relay_layout.__file__).resolve().parents[1])
     if root not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
         paths = [root, environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)

@@ -14,7 +14,7 @@ from topi_ext.cuda.codegen.nvcc import find_compiler
 from topi_ext.cuda.workload import GemmConvolution
 
 WORK = GemmConvolution(32, 4, 4, 8, 8, (1, 1), (1, 1), (0,) * 4, (1, 1), 1, "float16")
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def nothing(model: str = "nothing", precision: str = "fp16") -> Case:

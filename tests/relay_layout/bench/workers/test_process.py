@@ -78,3 +78,8 @@ def test_environment_keeps_what_was_set() -> None:
     assert environment["OMP_NUM_THREADS"] == environment["TVM_NUM_THREADS"] == "4"
     assert environment["HOME"] == "/h"
     assert environment["PYTHONPATH"].split(os.pathsep)[-1] == "/somewhere"
+
+
+def test_workers_import_this_package() -> None:
+    folder, *_ = worker_environment(1, {})["PYTHONPATH"].split(os.pathsep)
+    assert (Path(folder) / "relay_layout" / "bench" / "workers" / "worker.py").is_file()
