@@ -1,6 +1,6 @@
 """Programs of PyTorch by operations that have converters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,41 +89,48 @@ def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:
         views = [node for node in all_nodes(program) if node.target is torch.ops.aten.view.default]
         if not views:
             raise
-    for node in views:
-        node.target = torch.ops.aten.reshape.default
-    try:
+    with _instead([(node, torch.ops.aten.reshape.default, node.args) for node in views]):
         return _by(program, table)
-    finally:
-        for node in views:
-            node.target = torch.ops.aten.view.default
 
 
 def _by(program: Any, table: Mapping[Any, Rule]) -> Any:
     try:
         return retraced(program, table)
     except Unsuited:
-        with _dropouts_of_no_effect(program):
+        with _instead(_dropouts_of_no_effect(program)):
             return program.run_decompositions(dict(table))
 
 
-@contextmanager
-def _dropouts_of_no_effect(program: Any) -> Iterator[None]:
-    """Those of inference are their operand, of which PyTorch's decompositions make a copy.
+_Call = tuple[Any, Any, tuple[Any, ...]]
+"""A node, the operation that it is to call, and with which arguments."""
 
-    A change of one would not be seen by way of the other.
-    """
-    changed = [
-        (node, node.target, node.args)
-        for node in all_nodes(program)
-        if node.op == "call_function" and node.target in _DROPOUTS and node.args[2] is False
-    ]
-    for node, _, arguments in changed:
-        node.target, node.args = torch.ops.aten.alias.default, arguments[:1]
+
+@contextmanager
+def _instead(calls: Sequence[_Call]) -> Iterator[None]:
+    """Nodes that call something else meanwhile: the program is its owner's."""
+    before = [(node, node.target, node.args) for node, _, _ in calls]
+    _call(calls)
     try:
         yield
     finally:
-        for node, target, arguments in changed:
-            node.target, node.args = target, arguments
+        _call(before)
+
+
+def _call(calls: Sequence[_Call]) -> None:
+    for node, target, arguments in calls:
+        node.target, node.args = target, arguments
+
+
+def _dropouts_of_no_effect(program: Any) -> list[_Call]:
+    """Those of inference as their operand, of which PyTorch's decompositions make a copy.
+
+    A change of one would not be seen by way of the other.
+    """
+    return [
+        (node, torch.ops.aten.alias.default, node.args[:1])
+        for node in all_nodes(program)
+        if node.op == "call_function" and node.target in _DROPOUTS and node.args[2] is False
+    ]
 
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import tvm
@@ -133,9 +132,9 @@ class Tuner:
 
     def _database(self, target: BuildTarget) -> Database:
         """What the package's logs, those applied and the history hold."""
-        applied = logs_applied()
-        recorded_kernels(target.machine.name, applied)  # says what is wrong with them
-        return Database([*_shipped(), *load(map(Path, applied))[0], *self._history])
+        machine = target.machine
+        applied = recorded_kernels(machine.name, logs_applied(), shipped=False).database
+        return Database([*_shipped(), *applied.of_processor(machine), *self._history])
 
     def _tell(self, record: TuningRecord, callbacks: Sequence[Callback]) -> None:
         self._records.append(record)
