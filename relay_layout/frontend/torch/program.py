@@ -83,7 +83,7 @@ def from_torch(
         declared_orders,
     )
     from relay_layout.frontend.torch.multiples import ask_for_multiples
-    from relay_layout.frontend.torch.operators.bodies import ProgramBodies
+    from relay_layout.frontend.torch.operators.program_bodies import ProgramBodies
     from relay_layout.frontend.torch.repetitions import once
 
     try:
