@@ -7,13 +7,11 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.padding import padded
-from relay_layout.frontend.sliding_windows import SlidingWindow
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.ir import Emit, Expression, Extent, dtype_of, scalar, shape_of
 
 
-def places_of_maxima(
-    emit: Emit, value: Expression, window: SlidingWindow, counts: Sequence[Extent]
-) -> Expression:
+def places_of_maxima(emit: Emit, value: Expression, window: Window, counts: Sequence[Extent]) -> Expression:
     """The place of the first maximum of each of ``counts`` windows, int64, counted along rows of its image.
 
     ``value`` is (..., spatial dimensions) of floating point. Element k of every window is one slice of the

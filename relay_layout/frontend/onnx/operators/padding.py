@@ -9,8 +9,9 @@ from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.operators.windows import Window, window
+from relay_layout.frontend.onnx.operators.windows import window
 from relay_layout.frontend.padding import filled_beyond, read_beyond
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 

@@ -13,7 +13,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.extent_arithmetic import same, simplify
 from relay_layout.frontend.padding import padded
-from relay_layout.frontend.sliding_windows import SlidingWindow
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.ir import Emit, Expression, Extent, shape_of
 
 
@@ -40,7 +40,8 @@ def convolution_by_groups(
             "kernel, is not supported; give the input a fixed batch"
         )
     strides, padding, dilation = window
-    sliding = SlidingWindow(kernel, strides, dilation, padding, padding)
+    sides = tuple(padding)
+    sliding = Window(tuple(kernel), tuple(strides), tuple(dilation), sides, sides)
     data = padded(emit, data, [(width, width) for width in padding], 0.0)
     extents = [
         simplify((extent + 2 * pad - step * (taps - 1) - 1) // stride + 1)
