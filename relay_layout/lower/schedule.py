@@ -6,7 +6,7 @@ import tvm
 from tvm import tirx
 
 from relay_layout.ir import copy_of
-from relay_layout.lower.kinds import lowering_for
+from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.targets import BuildTarget
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.rule import Rule

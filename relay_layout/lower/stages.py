@@ -5,13 +5,13 @@ from collections.abc import Callable
 import tvm
 from tvm import relax
 
-from relay_layout.lower.bodies import Lowered, lower_each
+from relay_layout.lower.body_lowering import Lowered, lower_each
 from relay_layout.lower.fusion.function_calls import function_calls
 from relay_layout.lower.fusion.kernel_calls import fused_calls, kernel_calls
-from relay_layout.lower.kinds import lowering_for
 from relay_layout.lower.library.capabilities import with_capabilities
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.library.link import link_executable
+from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.weights import lift_weights
 from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes

@@ -75,7 +75,7 @@ class CudaTarget(BuildTarget):
 
     @property
     def widened_dtypes(self) -> tuple[str, ...]:
-        """Both: tensors of ``fp16`` are narrowed after lowering (:mod:`relay_layout.lower.half`)."""
+        """Both: tensors of ``fp16`` are narrowed later (:mod:`relay_layout.lower.narrow_storage`)."""
         return ("bfloat16", "float16")
 
     @property

@@ -9,19 +9,28 @@ multiply-adds of such pairs on AVX512_BF16 and ARM's bf16, and elsewhere those o
 """
 
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import tvm
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.target import Target
-from tvm.target.codegen import llvm_cpu_has_features
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.bfloat16 import BITS, without_conversion
 from topi_ext.codegen.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
 from topi_ext.codegen.scalar_operations import lanes_of, scalar_operation, vector_of
+from topi_ext.codegen.word_instructions import (
+    BYTE_SUMS,
+    HALF_SUMS,
+    NEON_LANES,
+    NEON_SUMS,
+    PAIR_SUMS,
+    fills_vectors,
+    instructions_for,
+    width_of,
+)
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.overlap import substitute
@@ -37,27 +46,7 @@ _WORD_BITS, _HALF_BITS = 32, 16
 scalar_operation(_NAME)
 scalar_operation(_FITTING)
 
-_BYTE_SUMS = {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}
-"""Add to each int32 the products of four uint8 with four int8, by lanes."""
-
-_HALF_SUMS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-"""Sums of the products of two pairs of int16, by lanes."""
-
-_PAIR_SUMS = {
-    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
-    8: "llvm.x86.avx2.pmadd.ub.sw",
-    16: "llvm.x86.avx512.pmaddubs.w.512",
-}
-"""Sums of the products of two pairs of uint8 and int8 as int16, which saturate, by lanes."""
-
-_HALF_SUM_FEATURES = {4: "sse2", 8: "avx2", 16: "avx512bw"}
-
-_NEON_LANES = 4
-"""Words of a vector of ARM; longer ones are taken apart."""
-
 _NEON_BYTES = 16
-
-_NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usdot"}
 
 
 def dot(
@@ -142,10 +131,10 @@ class _Lowering:
         if str(call.ty.dtype).startswith("float"):
             return self._lowered_bfloat16(addend, values, factors)
         element = _element(values[0])
-        width = _width(self._target, lanes, element)
+        width = width_of(self._target, lanes, element)
         if not width:
             return _one_by_one(addend, values, factors)
-        kind = _instructions(self._target, width, element)
+        kind = instructions_for(self._target, width, element)
         if kind == "sums" and call.op.name != _FITTING:
             return _one_by_one(addend, values, factors)
         if kind == "long":
@@ -161,8 +150,8 @@ class _Lowering:
         lanes = lanes_of(addend)
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
         if is_aarch64(self._target):
-            if _are_vectors(lanes, _NEON_LANES) and has_pair_sums(self._target, _NEON_LANES):
-                return _by_vectors("pairs", _NEON_LANES, addend, _one_word(words[0]), words[1])
+            if fills_vectors(lanes, NEON_LANES) and has_pair_sums(self._target, NEON_LANES):
+                return _by_vectors("pairs", NEON_LANES, addend, _one_word(words[0]), words[1])
         elif has_pair_sums(self._target, lanes):
             return pair_sums(addend, *words)
         for left, right in zip(*map(_float_halves, words), strict=True):
@@ -217,10 +206,10 @@ class _Lowering:
         halves = [(scalars or elements)[:PAIR], (scalars or elements)[PAIR:]]
         if scalars:
             runs = [self._runs(half, PAIR) for half in halves]
-            words = [tirx.Broadcast(tirx.reinterpret("int16", run[0]), _NEON_LANES) for run in runs if run]
-            parts = [[tirx.reinterpret("int8x8", word) for word in words]] * (lanes // _NEON_LANES)
+            words = [tirx.Broadcast(tirx.reinterpret("int16", run[0]), NEON_LANES) for run in runs if run]
+            parts = [[tirx.reinterpret("int8x8", word) for word in words]] * (lanes // NEON_LANES)
         else:
-            runs = [self._runs(half, PAIR * _NEON_LANES) for half in halves]
+            runs = [self._runs(half, PAIR * NEON_LANES) for half in halves]
             parts = [list(part) for part in zip(*runs, strict=False)]
         return parts if all(runs) else [_halves_of_words(part) for part in _in_vectors(self._words(elements))]
 
@@ -349,7 +338,7 @@ def _lane(words: Any, lane: int) -> Any:
     floats = tirx.reinterpret(f"float32x{lanes}", words)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
     held = tirx.reinterpret(words.ty.dtype, fenced)
-    return tirx.Shuffle([held] * (_NEON_LANES // lanes), [lane] * _NEON_LANES)
+    return tirx.Shuffle([held] * (NEON_LANES // lanes), [lane] * NEON_LANES)
 
 
 def _with_pairs(addend: Any, left: Any, right: Any) -> Any:
@@ -359,7 +348,7 @@ def _with_pairs(addend: Any, left: Any, right: Any) -> Any:
     and becomes no instruction.
     """
     lanes = lanes_of(addend)
-    sums = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, _HALF_SUMS[lanes], left, right)
+    sums = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, HALF_SUMS[lanes], left, right)
     floats = tirx.reinterpret(f"float32x{lanes}", sums)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
     return tirx.reinterpret(sums.ty.dtype, fenced)
@@ -386,10 +375,10 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
         return neon_pair_sums(addend, right, left)
     if kind == "bytes":
         vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
-        return tirx.call_llvm_pure_intrin(addend.ty.dtype, _BYTE_SUMS[lanes], addend, *vectors)
+        return tirx.call_llvm_pure_intrin(addend.ty.dtype, BYTE_SUMS[lanes], addend, *vectors)
     if kind == "sums":
         vectors = [tirx.reinterpret(f"int8x{WORD_BYTES * lanes}", words) for words in (left, right)]
-        sums = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _PAIR_SUMS[lanes], *vectors)
+        sums = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", PAIR_SUMS[lanes], *vectors)
         ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
         return _with_pairs(addend, sums, ones)
     if kind == "wide":
@@ -398,13 +387,13 @@ def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> An
     left, right = (tirx.reinterpret("int8x16", words) for words in (left, right))
     # The lane of a word must be the last operand, and data without signs the first.
     factors = (right, left) if kind == "signed" else (left, right)
-    return tirx.call_llvm_pure_intrin("int32x4", f"{_NEON_SUMS[kind]}.v4i32.v16i8", addend, *factors)
+    return tirx.call_llvm_pure_intrin("int32x4", f"{NEON_SUMS[kind]}.v4i32.v16i8", addend, *factors)
 
 
 def _in_vectors(operand: Any) -> list[Any]:
     """A vector of 32-bit lanes as vectors of ARM."""
     lanes = lanes_of(operand)
-    if lanes == _NEON_LANES:
+    if lanes == NEON_LANES:
         return [operand]
     halves = [_half(half, operand, lanes) for half in (tirx.vectorlow, tirx.vectorhigh)]
     return [part for half in halves for part in _in_vectors(half)]
@@ -415,14 +404,14 @@ def _joined(vectors: Sequence[Any]) -> Any:
     if len(vectors) == 1:
         return vectors[0]
     middle = len(vectors) // 2
-    dtype = vector_of(_element(vectors[0]), len(vectors) * _NEON_LANES)
+    dtype = vector_of(_element(vectors[0]), len(vectors) * NEON_LANES)
     return tirx.vectorcombine(dtype, _joined(vectors[:middle]), _joined(vectors[middle:]))
 
 
 def _halves_of_words(words: Any) -> list[Any]:
     """The lower halves of four words and the upper ones, as vectors of eight bytes."""
     halves = tirx.reinterpret("int16x8", words)
-    lanes = range(PAIR * _NEON_LANES)
+    lanes = range(PAIR * NEON_LANES)
     return [tirx.reinterpret("int8x8", tirx.Shuffle([halves], list(lanes[at::PAIR]))) for at in range(PAIR)]
 
 
@@ -456,49 +445,6 @@ def _float_halves(words: Any) -> list[Any]:
     upper = words & tirx.const(-1 << _HALF_BITS, dtype)
     halves = (words << tirx.const(_HALF_BITS, dtype), upper)
     return [tirx.reinterpret(vector_of("float32", lanes), half) for half in halves]
-
-
-@cache
-def _width(target: Target, lanes: int, values: str) -> int:
-    """How many words of a vector of so many the instructions take that multiply ``values``; 0 if there are
-    none.
-    """
-    widths = (_NEON_LANES,) if is_aarch64(target) else _BYTE_SUMS
-    fitting = [width for width in widths if width <= lanes and _are_vectors(lanes, width)]
-    return max((width for width in fitting if _instructions(target, width, values)), default=0)
-
-
-@cache
-def _instructions(target: Target, lanes: int, values: str) -> str:
-    """What multiplies vectors of ``values``, uint8 or int8 by int8 or int16 by int16; "" where nothing does.
-
-    On x86 ``"bytes"`` for VNNI, ``"sums"`` where it adds pairs that fit and ``"wide"`` of int16; on ARM
-    ``"signed"`` and ``"mixed"`` for dot products, ``"long"`` for products of 16 bits.
-    """
-    if is_aarch64(target):
-        return "" if values == "int16" else _neon_instructions(target, values)
-    if values == "int8" or not llvm_cpu_has_features(_HALF_SUM_FEATURES[lanes], target):
-        return ""
-    if values == "int16":
-        return "wide"
-    if llvm_cpu_has_features("avx512vnni", target) and (
-        lanes == 16 or llvm_cpu_has_features("avx512vl", target)
-    ):
-        return "bytes"
-    if lanes < 16 and llvm_cpu_has_features("avxvnni", target):
-        return "bytes"
-    return "sums" if llvm_cpu_has_features("ssse3", target) else ""
-
-
-def _are_vectors(lanes: int, width: int) -> bool:
-    """Do words of that many lanes fill vectors of that width, which are taken apart by halves?"""
-    return lanes % width == 0 and lanes & (lanes - 1) == 0
-
-
-def _neon_instructions(target: Target, values: str) -> str:
-    if values == "uint8":
-        return "mixed" if llvm_cpu_has_features("i8mm", target) else ""
-    return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
 
 
 __all__ = ["PAIR", "dot", "halves_of", "is_dot", "lower_dot_products", "operands", "word_of"]

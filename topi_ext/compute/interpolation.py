@@ -57,16 +57,7 @@ def interpolate(
             return chosen(tap, [1.0 - fraction, fraction])
         weights = _cubic_weights(fraction, cubic_alpha)
         if cubic_exclude:
-            inside = [
-                te.all(first(element) + number >= 0, first(element) + number <= last)
-                for number in range(taps)
-            ]
-            weights = [
-                tirx.Select(within, value, tirx.const(0.0, "float32"))
-                for within, value in zip(inside, weights, strict=True)
-            ]
-            total = sum(weights)
-            weights = [value / total for value in weights]
+            weights = _weights_inside(weights, first(element), last)
         return chosen(tap, weights)
 
     places = te.compute((taps, extent), place, name="places")
@@ -90,6 +81,17 @@ def _cubic_weights(fraction: Any, alpha: float) -> list[Any]:
         -(alpha + 2) * cube + (3 + 2 * alpha) * square - alpha * fraction,
         -alpha * cube + alpha * square,
     ]
+
+
+def _weights_inside(weights: list[Any], first: Any, last: Any) -> list[Any]:
+    """Weights of elements from ``first`` on, those of 0 to ``last`` alone, which then add up to one."""
+    nothing = tirx.const(0.0, "float32")
+    inside = [
+        tirx.Select(te.all(first + place >= 0, first + place <= last), weight, nothing)
+        for place, weight in enumerate(weights)
+    ]
+    total = sum(inside)
+    return [weight / total for weight in inside]
 
 
 __all__ = ["TAPS", "interpolate"]

@@ -5,7 +5,8 @@ The product of the data and its weights, for all steps at once, comes from befor
 blends what comes out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, gcd
 from typing import Any
 
@@ -67,7 +68,7 @@ def recurrent(
     outputs = [((length, directions, batch, hidden), "float32"), *states, *scratch]
     is_shared = 4 * hidden * width > SHARED_BYTES
     rows = _rows(batch, 1 if is_shared else ceil(threads / directions))
-    groups = tirx.ceildiv(batch, rows)
+    tasks = _Tasks(directions, tirx.ceildiv(batch, rows), rows, length, recurrence.backwards)
 
     def body(*buffers: Any) -> None:
         data, matrix, *rest = buffers
@@ -75,38 +76,53 @@ def recurrent(
         result, *filled = rest[len(optional) :]
         after, (gates, reset) = filled[: len(states)], filled[len(states) :]
         step = Step(recurrence, batch, rows, hidden, width, data, matrix, after, gates, reset, result, given)
-        begin, phases = Phase(step.parts, step.begin), step.phases()
-
-        def take(phase: Phase, turn: Any, direction: Any, part: Any, group: Any) -> None:
-            time = None if turn is None else _in_order(turn, length, direction, recurrence.backwards)
-            phase.run(Group(direction, group * rows), time, part)
-
-        def share(phase: Phase, turn: Any = None) -> None:
-            """Groups that read the same weights come one after the other."""
-            with T.parallel(0, directions * phase.parts * groups) as task:
-                outer, group = tirx.floordiv(task, groups), tirx.floormod(task, groups)
-                direction, part = tirx.floordiv(outer, phase.parts), tirx.floormod(outer, phase.parts)
-                take(phase, turn, direction, part, group)
-
-        def alone(direction: Any, group: Any, phase: Phase, turn: Any = None) -> None:
-            with T.serial(0, phase.parts) as part:
-                take(phase, turn, direction, part, group)
-
-        if is_shared:
-            share(begin)
-            with T.serial(0, length) as turn:
-                for phase in phases:
-                    share(phase, turn)
-            return
-        with T.parallel(0, directions * groups) as task:
-            where = tirx.floordiv(task, groups), tirx.floormod(task, groups)
-            alone(*where, begin)
-            with T.serial(0, length) as turn:
-                for phase in phases:
-                    alone(*where, phase, turn)
+        run = tasks.share if is_shared else tasks.divide
+        run(Phase(step.parts, step.begin), step.phases())
 
     found: list[te.Tensor] = written("recurrent", [projected, weight, *optional.values()], outputs, body)
     return found[: 1 + len(states)]
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """Loops over ``groups`` of ``rows`` sequences each, in every direction, and over ``length`` steps."""
+
+    directions: int
+    groups: Any
+    rows: int
+    length: Any
+    backwards: tuple[bool, ...]
+
+    def share(self, begin: Phase, phases: Sequence[Phase]) -> None:
+        """All threads compute one phase after the other, each some parts of some groups."""
+        self._share(begin)
+        with T.serial(0, self.length) as turn:
+            for phase in phases:
+                self._share(phase, turn)
+
+    def divide(self, begin: Phase, phases: Sequence[Phase]) -> None:
+        """Each thread computes all phases of a group, alone."""
+        with T.parallel(0, self.directions * self.groups) as task:
+            where = tirx.floordiv(task, self.groups), tirx.floormod(task, self.groups)
+            self._alone(*where, begin)
+            with T.serial(0, self.length) as turn:
+                for phase in phases:
+                    self._alone(*where, phase, turn)
+
+    def _share(self, phase: Phase, turn: Any = None) -> None:
+        """Groups that read the same weights come one after the other."""
+        with T.parallel(0, self.directions * phase.parts * self.groups) as task:
+            outer, group = tirx.floordiv(task, self.groups), tirx.floormod(task, self.groups)
+            direction, part = tirx.floordiv(outer, phase.parts), tirx.floormod(outer, phase.parts)
+            self._take(phase, turn, direction, part, group)
+
+    def _alone(self, direction: Any, group: Any, phase: Phase, turn: Any = None) -> None:
+        with T.serial(0, phase.parts) as part:
+            self._take(phase, turn, direction, part, group)
+
+    def _take(self, phase: Phase, turn: Any, direction: Any, part: Any, group: Any) -> None:
+        time = None if turn is None else _in_order(turn, self.length, direction, self.backwards)
+        phase.run(Group(direction, group * self.rows), time, part)
 
 
 def _rows(batch: Any, tasks: int) -> int:

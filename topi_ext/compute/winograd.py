@@ -50,7 +50,7 @@ def winograd(
     check_knobs(workload, knobs)
     # Of the tensor itself: symbols of the graph have no value inside the function.
     batch = as_int(logical_extent(workload.data_layout, data.shape, "N"))
-    tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
+    tile, in_block = knobs.tile, knobs.in_lanes
     rows, columns = winograd_tiles(workload, tile)
     planes = int(workload.out_depth)
     tiles = batch * planes * rows * columns
@@ -84,29 +84,11 @@ def winograd(
         return pixel(tap, number, row, column, BlockedCoordinate(channel, lane, in_block))
 
     result_columns = tile_products(read, weight, workload, knobs, [tiles])
-
-    out_axes = physical_axes(workload.out_layout)
-
-    def element(*index: Any) -> Any:
-        place = dict(zip(out_axes, index, strict=True))
-        block, lane = vector_of(place, out_block)
-        row, column = place["H", 0], place["W", 0]
-        image = place["N", 0] * planes + place.get(("D", 0), 0)
-        number = (image * rows + row // tile) * columns + column // tile
-        return tile_result(result_columns, knobs, block, [number], row % tile, column % tile, lane)
-
-    extents = {
-        "N": batch,
-        "C": workload.out_channels // block_of(workload.out_layout, "C"),
-        "D": planes,
-        "H": workload.out_height,
-        "W": workload.out_width,
-    }
-    shape = [factor or extents[name] for name, factor in out_axes]
+    extents = {"N": batch, "D": planes, "H": workload.out_height, "W": workload.out_width}
     annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
     if isinstance(workload.batch, int) and not isinstance(batch, int):
         annotations[USUAL] = workload.to_json()
-    return te.compute(shape, element, name=workload.operator, attrs=annotations)
+    return tile_results(result_columns, workload, knobs, extents, (rows, columns), annotations)
 
 
 def tile_products(
@@ -119,7 +101,7 @@ def tile_products(
     """Columns of the results of all tiles: (blocks of output channels, *tiles, extent, tile, lanes).
 
     ``tiles`` are the extents of the axes that number them; ``read(block, *number, row, column, lane)`` is an
-    element of what a tile reads, whose sums :func:`tile_result` finishes.
+    element of what a tile reads, whose sums :func:`tile_results` finishes.
     """
     matrices, dtype = _matrices(knobs, workload.out_dtype), workload.dtype
     extent, tile, in_block, out_block = matrices.extent, knobs.tile, knobs.in_lanes, knobs.out_lanes
@@ -167,13 +149,45 @@ def tile_products(
     return te.compute((out_blocks, *tiles, extent, tile, out_block), result_column, name=RESULT_COLUMNS)
 
 
-def vector_of(place: Mapping[tuple[str, int], Any], lanes: int) -> tuple[Any, Any]:
+def tile_results(
+    result_columns: te.Tensor,
+    workload: ConvolutionWorkload,
+    knobs: WinogradKnobs,
+    extents: Mapping[str, Any],
+    tiles: tuple[Any, Any],
+    attributes: Mapping[str, str],
+    *,
+    place_of: Callable[[Any], Sequence[Any]] = lambda number: [number],
+) -> te.Tensor:
+    """The convolution in the workload's layout, of what :func:`tile_products` gave.
+
+    ``extents`` are those of images, rows and columns, and of planes (D) if there are several; ``tiles`` is
+    how many there are from above and from the left in a plane, ``place_of(number)`` where the one of that
+    number lies on the axes that number them.
+    """
+    rows, columns = tiles
+    tile, lanes, out_axes = knobs.tile, knobs.out_lanes, physical_axes(workload.out_layout)
+    extents = {**extents, "C": workload.out_channels // block_of(workload.out_layout, "C")}
+
+    def element(*index: Any) -> Any:
+        place = dict(zip(out_axes, index, strict=True))
+        block, lane = _vector_of(place, lanes)
+        row, column = place["H", 0], place["W", 0]
+        image = place["N", 0] * extents.get("D", 1) + place.get(("D", 0), 0)
+        number = (image * rows + row // tile) * columns + column // tile
+        return _tile_result(result_columns, knobs, block, place_of(number), row % tile, column % tile, lane)
+
+    shape = [factor or extents[name] for name, factor in out_axes]
+    return te.compute(shape, element, name=workload.operator, attrs=dict(attributes))
+
+
+def _vector_of(place: Mapping[tuple[str, int], Any], lanes: int) -> tuple[Any, Any]:
     """The vector of ``lanes`` channels and the lane of an element at a place in a layout."""
     channel, lane = place["C", 0], place.get(("C", lanes))
     return (channel // lanes, channel % lanes) if lane is None else (channel, lane)
 
 
-def tile_result(
+def _tile_result(
     columns: te.Tensor,
     knobs: WinogradKnobs,
     block: Any,

@@ -9,8 +9,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.compute.winograd import tile_products, tile_result, vector_of
-from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
+from topi_ext.compute.winograd import tile_products, tile_results
+from topi_ext.indexing import BlockedCoordinate, logical_extent, physical_index
 from topi_ext.knobs import WinogradKnobs, check_strip
 from topi_ext.winograd import KERNEL
 from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
@@ -35,7 +35,7 @@ def winograd_any_size(
     :func:`topi_ext.compute.winograd` takes it, and ``pad_value``.
     """
     check_strip(workload, knobs)
-    tile, in_block, out_block = knobs.tile, knobs.in_lanes, knobs.out_lanes
+    tile, in_block = knobs.tile, knobs.in_lanes
     images, height, width = (logical_extent(workload.data_layout, data.shape, axis) for axis in "NHW")
     top, left, bottom, right = workload.padding
     out_height, out_width = height + (top + bottom - KERNEL + 1), width + (left + right - KERNEL + 1)
@@ -71,32 +71,19 @@ def winograd_any_size(
 
     window = te.compute(shape, bordered, name=WINDOW)
     found = tile_products(window, weight, workload, knobs, [chunks, knobs.rows])
-    out_axes = physical_axes(workload.out_layout)
-
-    def element(*index: Any) -> Any:
-        place = dict(zip(out_axes, index, strict=True))
-        block, lane = vector_of(place, out_block)
-        row, column = place["H", 0], place["W", 0]
-        number = (place["N", 0] * rows + row // tile) * columns + column // tile
-        within = number // knobs.rows, number % knobs.rows
-        return tile_result(found, knobs, block, within, row % tile, column % tile, lane)
-
-    extents = {
-        "N": images,
-        "C": workload.out_channels // block_of(workload.out_layout, "C"),
-        "H": out_height,
-        "W": out_width,
-    }
     annotations = {
         ANNOTATION: replace(workload, batch=images, in_height=height, in_width=width).to_json(),
         ALGORITHM: f"winograd{tile}",
         USUAL: workload.to_json(),
     }
-    return te.compute(
-        [factor or extents[name] for name, factor in out_axes],
-        element,
-        name=workload.operator,
-        attrs=annotations,
+    return tile_results(
+        found,
+        workload,
+        knobs,
+        {"N": images, "H": out_height, "W": out_width},
+        (rows, columns),
+        annotations,
+        place_of=lambda number: (number // knobs.rows, number % knobs.rows),
     )
 
 

@@ -14,7 +14,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.schedule.overlap import substitute, unmarked, uses
-from topi_ext.schedule.partial import shortened
+from topi_ext.schedule.partial_vectors import shortened
 
 RAGGED = "topi_ext.ragged"
 """Loop annotation: its last turn is not whole, of the vector that is the only loop in it."""

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.bodies import Bodies
+from relay_layout.frontend.body_building import Bodies
 from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.expressions import Expressions
 from relay_layout.frontend.identifiers import identifier

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.bodies import Bodies
+from relay_layout.frontend.body_building import Bodies
 from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.extent_arithmetic import product
 from relay_layout.frontend.identity import ByIdentity

@@ -27,7 +27,7 @@ from relay_layout.frontend.torch.operators import (
     scans,
     scattering,
 )
-from relay_layout.frontend.torch.operators.bodies import BODY_NAMES, ProgramBodies
+from relay_layout.frontend.torch.operators.program_bodies import BODY_NAMES, ProgramBodies
 from relay_layout.ir import Expression, dtype_of, shape_of
 
 Converter = Callable[[Any, Any], Expression]

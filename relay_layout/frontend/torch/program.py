@@ -62,50 +62,12 @@ def from_torch(
     torch = _require_torch()
     label = f"model '{Path(model)}'" if isinstance(model, str | os.PathLike) else "torch program"
     program = exported(torch, model, example_inputs, dynamic_shapes, label)
-    # Only now: these lean on torch and on TVM's importer, which needs it.
-    from tvm.relax.frontend.torch import from_exported_program
-
-    from relay_layout.frontend.torch import folding
-    from relay_layout.frontend.torch.arguments import (
-        all_names,
-        check_arguments,
-        input_names,
-        without_constants,
-    )
-    from relay_layout.frontend.torch.control_flow import settled
-    from relay_layout.frontend.torch.converters import converters, known_names
-    from relay_layout.frontend.torch.decompositions import apart
-    from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
-    from relay_layout.frontend.torch.memory import (
-        check_operations,
-        check_outputs,
-        check_strides,
-        declared_orders,
-    )
-    from relay_layout.frontend.torch.multiples import ask_for_multiples
-    from relay_layout.frontend.torch.operators.bodies import ProgramBodies
-    from relay_layout.frontend.torch.repetitions import once
+    # Only now: these lean on torch.
+    from relay_layout.frontend.torch.arguments import all_names, input_names
+    from relay_layout.frontend.torch.memory import declared_orders
 
     try:
-        with _quiet():
-            decomposed = once(without_constants(apart(program, label)))
-            numbers = known_numbers(decomposed)
-            put_known_numbers(decomposed, numbers)
-            check_strides(program, decomposed, label)
-            decomposed = settled(decomposed, label)
-            folding.fold_constants(decomposed)
-            check_operations(decomposed, known_names(decomposed), label)
-            check_arguments(decomposed, label)
-            multiples = ask_for_multiples(torch, decomposed)
-            bodies = ProgramBodies()
-            module = from_exported_program(
-                decomposed,
-                unwrap_unit_return_tuple=True,
-                custom_convert_map=converters(decomposed, numbers, bodies),
-                run_ep_decomposition=False,
-            )
-            module = bodies.added_to(module)
-        check_outputs(decomposed, module, label)
+        module, multiples = _converted(torch, program, label)
         names = input_names(program)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
@@ -126,6 +88,44 @@ def from_torch(
     except Exception as error:
         # An importer of another project fails in ways of its own.
         raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
+
+
+def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
+    """A program's module, with its own extents and names, and what its guards say of multiples."""
+    # Only now: these lean on torch and on TVM's importer, which needs it.
+    from tvm.relax.frontend.torch import from_exported_program
+
+    from relay_layout.frontend.torch import folding
+    from relay_layout.frontend.torch.arguments import check_arguments, without_constants
+    from relay_layout.frontend.torch.control_flow import settled
+    from relay_layout.frontend.torch.converters import converters, known_names
+    from relay_layout.frontend.torch.decompositions import apart
+    from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
+    from relay_layout.frontend.torch.memory import check_operations, check_outputs, check_strides
+    from relay_layout.frontend.torch.multiples import ask_for_multiples
+    from relay_layout.frontend.torch.operators.program_bodies import ProgramBodies
+    from relay_layout.frontend.torch.repetitions import once
+
+    with _quiet():
+        decomposed = once(without_constants(apart(program, label)))
+        numbers = known_numbers(decomposed)
+        put_known_numbers(decomposed, numbers)
+        check_strides(program, decomposed, label)
+        decomposed = settled(decomposed, label)
+        folding.fold_constants(decomposed)
+        check_operations(decomposed, known_names(decomposed), label)
+        check_arguments(decomposed, label)
+        multiples = ask_for_multiples(torch, decomposed)
+        bodies = ProgramBodies()
+        module = from_exported_program(
+            decomposed,
+            unwrap_unit_return_tuple=True,
+            custom_convert_map=converters(decomposed, numbers, bodies),
+            run_ep_decomposition=False,
+        )
+        module = bodies.added_to(module)
+    check_outputs(decomposed, module, label)
+    return module, multiples
 
 
 def _require_torch() -> Any:

@@ -9,8 +9,8 @@ from tvm import relax, tirx
 
 from relay_layout.ir import as_extent, bindings_of, function_attributes, size_in_bytes
 from relay_layout.lower.fusion.function_calls import called_attributes, function_calls, is_function_call
-from relay_layout.lower.half import NARROWED
 from relay_layout.lower.memory.strided import VARIANT_OF
+from relay_layout.lower.narrow_storage import NARROWED
 
 Place = Any
 """What stands for an expression in the module before fusion: a variable, an item or a tuple of places."""

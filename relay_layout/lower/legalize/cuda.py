@@ -14,11 +14,11 @@ from relay_layout.ir import Constant, Expression, constant, constant_array, dtyp
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
-from relay_layout.lower.half import KEEPS_DTYPE
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import call_compute
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.lower.legalize.transposed import phased_call
+from relay_layout.lower.narrow_storage import KEEPS_DTYPE
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.cuda import (

@@ -9,8 +9,8 @@ from tvm import relax, te, topi
 
 from relay_layout.ir import Expression, shape_of
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
-from relay_layout.lower.half import KEEPS_OPERANDS
 from relay_layout.lower.legalize.default import default_call
+from relay_layout.lower.narrow_storage import KEEPS_OPERANDS
 from topi_ext.compute.sampling import CORNERS, PADDINGS, grid_sample
 
 FEWEST_CHANNELS = 8

@@ -54,20 +54,7 @@ def suppress(
             result = _Result(i, rows, found, columns)
             kept[0] = T.int32(0)
             present[0] = te.max(te.min(valid[i].astype("int32"), count.astype("int32")), T.int32(0))
-            considered = tirx.Select(
-                tirx.all(top_k > 0, top_k < present[0]), T.int32(max(top_k, 0)), present[0]
-            )
-            with T.serial(0, count) as j, T.If(threshold[()] > 0):
-                with T.Then(), T.If(j < considered):
-                    with T.Then():
-                        result.copy(j, data, order[i, j])
-                    with T.Else():
-                        result.clear(j)
-                with T.Else(), T.If(j < present[0]):
-                    with T.Then():
-                        result.copy(j, data, j.astype("int32"))
-                    with T.Else():
-                        result.clear(j)
+            result.begin(data, order, present[0], threshold, top_k)
             with T.If(threshold[()] > 0), T.Then(), T.serial(0, present[0]) as j:
                 full = kept[0] == limit[()]
                 with T.If(full):
@@ -110,6 +97,21 @@ class _Result:
         with T.serial(0, self.rows.shape[2]) as k:
             self.rows[self.image, place, k] = tirx.const(-1.0, self.rows.dtype)
         self.found[self.image, place] = T.int32(-1)
+
+    def begin(self, data: Any, order: Any, present: Any, threshold: Any, top_k: int) -> None:
+        """The ``present`` boxes, or the first ``top_k`` in their order; as they come without a threshold."""
+        considered = tirx.Select(tirx.all(top_k > 0, top_k < present), T.int32(max(top_k, 0)), present)
+        with T.serial(0, self.rows.shape[1]) as j, T.If(threshold[()] > 0):
+            with T.Then(), T.If(j < considered):
+                with T.Then():
+                    self.copy(j, data, order[self.image, j])
+                with T.Else():
+                    self.clear(j)
+            with T.Else(), T.If(j < present):
+                with T.Then():
+                    self.copy(j, data, j.astype("int32"))
+                with T.Else():
+                    self.clear(j)
 
     def copy(self, place: Any, data: Any, source: Any) -> None:
         """The box that is the data's ``source``."""

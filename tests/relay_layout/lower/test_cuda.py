@@ -13,8 +13,8 @@ from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
 from relay_layout.lower.fusion.kernel_calls import KernelCall
-from relay_layout.lower.kinds import lowering_for
 from relay_layout.lower.library.device_code import stored_code
+from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.weights import lift_weights
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions

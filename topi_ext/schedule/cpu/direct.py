@@ -19,6 +19,7 @@ from topi_ext.compute.padding import FILLED, PADDING
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, may_prefetch
+from topi_ext.schedule.bias_start import apply_start, keep_start
 from topi_ext.schedule.blocks import (
     SBlock,
     Surroundings,
@@ -33,12 +34,11 @@ from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padd
 from topi_ext.schedule.cpu.matrices import apply_matrices, keep_configured, multiply_matrices
 from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
 from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
-from topi_ext.schedule.partial import apply_partial_vectors
+from topi_ext.schedule.padding_skips import apply_skip, skip_padding
+from topi_ext.schedule.partial_vectors import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.ragged import apply_ragged
-from topi_ext.schedule.skip import apply_skip, skip_padding
-from topi_ext.schedule.start import apply_start, keep_start
-from topi_ext.schedule.within import apply_within, stay_within
+from topi_ext.schedule.shorter_chunks import apply_within, stay_within
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share, parts_of_block, splits_groups
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.beyond_edges import read_beyond
 from relay_layout.frontend.extent_arithmetic import greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.onnx.operators.windows import Window, window
+from relay_layout.frontend.onnx.operators.windows import window
+from relay_layout.frontend.padding import filled_beyond, read_beyond
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 
@@ -67,7 +68,8 @@ def _padded(node: Node, data: Any, before: list[Extent], after: list[Extent], va
     before, after = ([greatest(width, 0) for width in side] for side in (before, after))
     for axis, widths in enumerate(zip(before, after, strict=True)):
         if not is_static(widths):
-            data = node.emit(_joined(node, data, axis, *widths, value), "padded")
+            around = [node.plain(width) for width in widths]
+            data = node.emit(filled_beyond(node.emit, data, axis, around, node.like(value, data)), "padded")
             before[axis] = after[axis] = 0
     return _padded_by_numbers(data, before, after, "constant", value)
 
@@ -151,19 +153,6 @@ def _cropped(node: Node, data: Any, before: list[Extent], after: list[Extent]) -
         assume_inbound=True,
     )
     return node.emit(kept, "cropped")
-
-
-def _joined(node: Node, data: Any, axis: int, before: Extent, after: Extent, value: float) -> Any:
-    """``data`` with ``value`` on both sides of an axis."""
-    shape, filling = shape_of(data), node.like(value, data)
-
-    def side(width: Extent) -> list[Any]:
-        if same(width, 0):
-            return []
-        around = relax.ShapeExpr([*shape[:axis], node.plain(width), *shape[axis + 1 :]])
-        return [node.emit(relax.op.full(around, filling, dtype_of(data)), "side")]
-
-    return relax.op.concat([*side(before), data, *side(after)], axis)
 
 
 def _value(node: Node, dtype: str) -> float | int:

@@ -9,11 +9,12 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import product, simplify
-from relay_layout.frontend.maxima import SlidingWindow, places_of_maxima
+from relay_layout.frontend.maxima import places_of_maxima
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
-from relay_layout.frontend.onnx.operators.windows import Window, given_window, window
+from relay_layout.frontend.onnx.operators.windows import given_window, window
 from relay_layout.frontend.scattering import scattered
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static, scalar
 
@@ -47,7 +48,7 @@ def _max_pool(node: Node) -> Value:
     places = places_of_maxima(
         node.emit,
         data,
-        SlidingWindow(sliding.kernel, sliding.strides, sliding.dilation, before, after),
+        replace(sliding, before=before, after=after),
         counts,
     )
     return [found, relax.op.add(places, node.emit(_starts(node, shape), "starts"))]

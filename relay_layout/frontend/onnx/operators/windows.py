@@ -1,64 +1,16 @@
-"""The sliding window that convolution and pooling share: kernel, strides, dilation and padding."""
+"""The sliding window of a convolution or pooling, read from a node's attributes and checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from tvm import tirx
 
 from relay_layout.frontend.extent_arithmetic import greatest, simplify
 from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported
 from relay_layout.ir import Extent
 
 _TOO_LARGE = 2**31
-
-
-@dataclass(frozen=True)
-class Window:
-    """One entry per spatial dimension; padding before and after it, which open extents may decide."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilation: tuple[int, ...]
-    before: tuple[Extent, ...]
-    after: tuple[Extent, ...]
-
-    @property
-    def padding(self) -> list[Extent]:
-        """Padding as Relax and ONNX write it: all that comes before, then all that comes after."""
-        return [*self.before, *self.after]
-
-    @property
-    def reach(self) -> tuple[int, ...]:
-        """The extent of the dilated kernel."""
-        return tuple(
-            dilation * (kernel - 1) + 1 for kernel, dilation in zip(self.kernel, self.dilation, strict=True)
-        )
-
-    def reaching_up(self) -> "Window":
-        """This window with padding after that gives it, rounded down, as many places as it has rounded up.
-
-        The last of them begins before that padding does.
-        """
-        sides = zip(self.after, self.strides, self.reach, strict=True)
-        return replace(
-            self, after=tuple(min(after + stride - 1, reach - 1) for after, stride, reach in sides)
-        )
-
-    def counts(self, spatial: Sequence[int]) -> tuple[int, ...]:
-        """How many places the window has along each dimension of an image."""
-        sides = zip(self.before, self.after, self.strides, strict=True)
-        return tuple(
-            (extent + before + after - reach) // stride + 1
-            for extent, reach, (before, after, stride) in zip(spatial, self.reach, sides, strict=True)
-        )
-
-    def padded(self, totals: Sequence[Extent], mode: str) -> "Window":
-        """This window padded by ``totals``, half on each side; the odd one comes after in SAME_UPPER only."""
-        less = tuple(simplify(total // 2) for total in totals)
-        more = tuple(simplify(total - half) for total, half in zip(totals, less, strict=True))
-        before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
-        return replace(self, before=before, after=after)
 
 
 def window(

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.beyond_edges import read_beyond
+from relay_layout.frontend.padding import filled_beyond, read_beyond
 from relay_layout.frontend.ranking import best_elements
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
@@ -135,12 +135,7 @@ def padded(
             bounds = (0 - widths[0], shape[axis] + widths[1])
             value = emit(read_beyond(emit, value, axis, bounds, mode))
             continue
-        sides = []
-        for width in widths:
-            extents = [width if own == axis else extent for own, extent in enumerate(shape)]
-            filler = relax.op.full(relax.ShapeExpr(extents), relax.const(fill, dtype_of(value)))
-            sides.append([] if isinstance(width, int) and width == 0 else [emit(filler)])
-        value = emit(relax.op.concat([*sides[0], value, *sides[1]], axis))
+        value = emit(filled_beyond(emit, value, axis, widths, relax.const(fill, dtype_of(value))))
     return value
 
 

@@ -5,7 +5,6 @@ template, mixtures of experts). Each group is a product of its weights by the pa
 """
 
 from collections.abc import Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -13,6 +12,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.padding import padded
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.ir import Emit, Expression, Extent, shape_of
 
 
@@ -39,20 +40,14 @@ def convolution_by_groups(
             "kernel, is not supported; give the input a fixed batch"
         )
     strides, padding, dilation = window
-    axes = list(range(2, 2 + len(kernel)))
-    if any(padding):
-        widths = [0, 0, 0, 0, *(width for each in padding for width in (each, each))]
-        data = emit(relax.op.nn.pad(data, widths))
+    sides = tuple(padding)
+    sliding = Window(tuple(kernel), tuple(strides), tuple(dilation), sides, sides)
+    data = padded(emit, data, [(width, width) for width in padding], 0.0)
     extents = [
         simplify((extent + 2 * pad - step * (taps - 1) - 1) // stride + 1)
         for extent, pad, step, taps, stride in zip(image, padding, dilation, kernel, strides, strict=True)
     ]
-    parts = []
-    for tap in product(*map(range, kernel)):
-        begin = [place * step for place, step in zip(tap, dilation, strict=True)]
-        spans = zip(begin, extents, strides, strict=True)
-        end = [first + (count - 1) * stride + 1 for first, count, stride in spans]
-        parts.append(emit(relax.op.strided_slice(data, axes, begin, end, list(strides), assume_inbound=True)))
+    _, parts = sliding.elements(emit, data, extents)
     pixels = prod(extents[1:], start=extents[0])
     patches = emit(relax.op.stack(parts, axis=2))
     summed = inputs * prod(kernel)

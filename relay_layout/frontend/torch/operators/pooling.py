@@ -8,7 +8,9 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.maxima import SlidingWindow, padded, places_of_maxima
+from relay_layout.frontend.maxima import places_of_maxima
+from relay_layout.frontend.padding import padded
+from relay_layout.frontend.sliding_windows import Window
 from relay_layout.ir import Expression, Extent, dtype_of, is_static, shape_of
 
 Converter = Callable[[Any, Any], Expression]
@@ -18,6 +20,14 @@ def _numbers(given: Any, rank: int) -> list[int]:
     """One number for each spatial dimension."""
     found = [given] if isinstance(given, int) else list(given)
     return [int(number) for number in (found * rank if len(found) == 1 else found)]
+
+
+def _window(
+    kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], padding: Sequence[int]
+) -> Window:
+    """A window with the same padding before and after."""
+    sides = tuple(padding)
+    return Window(tuple(kernel), tuple(strides), tuple(dilation), sides, sides)
 
 
 def _asked(node: Any, place: int) -> bool:
@@ -32,9 +42,9 @@ def _max_pool(rank: int) -> Converter:
         given = dict(enumerate(node.args))
         stride = _numbers(given.get(2) or kernel, rank)
         padding, dilation = _numbers(given.get(3, 0), rank), _numbers(given.get(4, 1), rank)
-        window = SlidingWindow(kernel, stride, dilation, padding, padding)
+        window = _window(kernel, stride, dilation, padding)
         # TVM's own rounding up gives extents with conditions in them.
-        behind = [window.most_after(axis) for axis in range(rank)] if given.get(5, False) else padding
+        behind = list(window.reaching_up().after) if given.get(5, False) else padding
         pool = getattr(importer, f"_max_pool{rank}d_impl")
         results = [emit(pool(value, kernel, stride, [*padding, *behind], dilation, False))]
         if _asked(node, 1):
@@ -58,8 +68,8 @@ def _average_pool(rank: int) -> Converter:
             raise ModelError(f"node '{node.name}': a divisor for means of integers is not supported")
         kernel = _numbers(node.args[1], rank)
         stride, padding = _numbers(given.get(2) or kernel, rank), _numbers(given.get(3, 0), rank)
-        window = SlidingWindow(kernel, stride, [1] * rank, padding, padding)
-        behind = [window.most_after(axis) for axis in range(rank)] if rounds_up else padding
+        window = _window(kernel, stride, [1] * rank, padding)
+        behind = list(window.reaching_up().after) if rounds_up else padding
         pool = getattr(importer, f"_avg_pool{rank}d_impl")
         if divisor is None:
             if given.get(5, True):

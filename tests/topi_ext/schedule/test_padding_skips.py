@@ -9,7 +9,7 @@ from kernel_harness import host_cpus
 
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.cpu.direct import schedule_convolution
-from topi_ext.schedule.skip import SKIPPED
+from topi_ext.schedule.padding_skips import SKIPPED
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import met_share
 

@@ -6,8 +6,8 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
+from relay_layout.lower.memory.uncalled_functions import drop_uncalled
 from relay_layout.lower.stages import lower, plan_memory
-from relay_layout.lower.uncalled import drop_uncalled
 from relay_layout.targets import resolve_target
 
 TARGET = resolve_target("native", threads=1)

@@ -14,9 +14,9 @@ import relay_layout
 from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.host import cpu_features
-from relay_layout.lower.half import narrow_intermediates
 from relay_layout.lower.legalize.convolutions import stored_weight
 from relay_layout.lower.legalize.cpu import legalization_map
+from relay_layout.lower.narrow_storage import narrow_intermediates
 from relay_layout.targets import resolve_target
 from relay_layout.targets.dense import product_workload
 from topi_ext.compute.boxes import suppress_every_class

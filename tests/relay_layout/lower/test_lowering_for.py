@@ -7,7 +7,7 @@ from tvm import tirx
 
 from relay_layout.lower.cpu_lowering import CpuLowering
 from relay_layout.lower.cuda_lowering import CudaLowering
-from relay_layout.lower.kinds import lowering_for
+from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.targets import BuildTarget, resolve_target
 from topi_ext.schedule.rule import Rule
 

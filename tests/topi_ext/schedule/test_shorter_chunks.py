@@ -6,7 +6,7 @@ import tvm
 from tvm import te, tirx
 
 from topi_ext.schedule.blocks import child_blocks, open_schedule
-from topi_ext.schedule.within import apply_within, stay_within
+from topi_ext.schedule.shorter_chunks import apply_within, stay_within
 
 
 def chunked(rows: int | tirx.Var) -> tirx.PrimFunc:

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.bodies import Bodies
+from relay_layout.frontend.body_building import Bodies
 from relay_layout.frontend.expressions import Expressions
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.run_time_loops import Trip, run_branch, run_loop, run_scan

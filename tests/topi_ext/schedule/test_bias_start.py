@@ -10,9 +10,9 @@ from tvm import te, topi
 
 from topi_ext.compute.convolution import conv2d
 from topi_ext.knobs import ConvolutionKnobs
+from topi_ext.schedule.bias_start import START
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
-from topi_ext.schedule.start import START
 from topi_ext.workload import ConvolutionWorkload
 
 CHANNELS, SIZE = 10, 7
