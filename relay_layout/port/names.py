@@ -188,8 +188,6 @@ _GONE = {
     "tvm.relay.transform.MergeCompilerRegions": _BYOC,
     "tvm.relay.transform.MergeComposite": _BYOC,
     "tvm.relay.transform.PartitionGraph": _BYOC,
-    "tvm.relay.transform.ToMixedPrecision": "use precision= of relay_layout.compile (bf16, fp16, tf32), or a "
-    "model in float16",
     "tvm.relay.transform": "relay-layout has no such pass; leave it out if it only makes code faster",
     "tvm.relay.type_functor": _REWRITE,
     "tvm.relay.vm": "the Relay VM is gone; use relay.vm.compile and VirtualMachine, or relay.build",

@@ -75,7 +75,7 @@ def test_what_scripts_use_most_is_there_today(old: str) -> None:
         ("tvm.autotvm.task.create", "autotvm.task.extract_from_program"),
         ("tvm.auto_scheduler", "relay-layout tune"),
         ("tvm.relay.frontend.from_keras", "relay.frontend.from_onnx"),
-        ("tvm.relay.transform.ToMixedPrecision", "precision="),
+        ("tvm.relay.transform.FuseOps", "fuses by itself"),
         ("tvm.relay.quantize.quantize", "before it is imported"),
         ("tvm.relay.dataflow_pattern.is_op", "tvm.relax.dpl"),
         ("tvm.te.create_schedule", "tvm.s_tir.Schedule"),
