@@ -180,7 +180,7 @@ _GONE = {
     "tvm.relay.op.register_strategy": _KERNELS,
     "tvm.relay.op.strategy": _KERNELS,
     "tvm.relay.prelude": "algebraic data types are not there; write the model without lists and trees",
-    "tvm.relay.quantize": "quantize the model before it is imported, as with onnxruntime.quantization",
+    "tvm.relay.quantize": "relay.quantize.quantize does all of it; its parts are not there one by one",
     "tvm.relay.testing": "it is one of TVM's own test helpers; relay_layout.models has networks",
     "tvm.relay.transform.AnnotateTarget": _BYOC,
     "tvm.relay.transform.FakeQuantizationToInteger": _INTEGERS,

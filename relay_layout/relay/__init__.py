@@ -63,6 +63,7 @@ _MODULES = (
     "nn",
     "op",
     "qnn",
+    "quantize",
     "random",
     "testing",
     "transform",

@@ -79,8 +79,8 @@ def notes(text: str) -> list[tuple[int, str]]:
             "relay.op.register_convert_op_layout('nn.conv2d', f, 11)",
         ),
         (
-            "@tvm.ir.register_op_attr(\n 'tanh',\n 'FTVMMixedPrecisionConversionType',\n level=11,\n)\ndef f(): ...",
-            "@relay.op.register_mixed_precision_conversion(\n 'tanh',\n level=11,\n)\ndef f(): ...",
+            "tvm.ir.register_op_attr(\n 'tanh',\n 'FTVMMixedPrecisionConversionType',\n f,\n level=11,\n)",
+            "relay.op.register_mixed_precision_conversion(\n 'tanh',\n f,\n level=11,\n)",
         ),
         (
             "relay.transform.mixed_precision.MIXED_PRECISION_NEVER",
@@ -112,7 +112,7 @@ def test_call(before: str, after: str) -> None:
         ("tvm.transform.PassContext(trace=f)", "trace"),
         ("f = mod.astext", "astext"),
         ("relay.astext(mod, annotate=f)", "annotate"),
-        ("relay.quantize.quantize(mod)", "relay.quantize.quantize"),
+        ("relay.quantize.realize()", "relay.quantize.realize"),
         ("tvm.ir.register_op_attr('nn.conv2d', 'FTVMStrategy', f)", "FTVMStrategy"),
         (
             "tvm.transform.PassContext(config={'relay.ToMixedPrecision.keep_orig_output_dtype': 1})",
