@@ -165,7 +165,6 @@ _GONE = {
     "tvm.relay.backend": "there is one way to build and run: relay.build and graph_executor.GraphModule",
     "tvm.relay.collage": _BYOC,
     "tvm.relay.data_dep_optimization": "sparse rewrites are gone; build the dense model",
-    "tvm.relay.dataflow_pattern": "Relay's patterns are gone; match Relax with tvm.relax.dpl",
     "tvm.relay.expr_functor": _REWRITE,
     "tvm.relay.frontend": _EXPORT,
     "tvm.relay.op.contrib": _BYOC,

@@ -57,6 +57,7 @@ _MODULES = (
     "autotvm",
     "build_module",
     "contrib",
+    "dataflow_pattern",
     "frontend",
     "graph_executor",
     "image",

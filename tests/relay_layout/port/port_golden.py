@@ -12,7 +12,6 @@ _LACKING = (
     "relay.ExprVisitor",
     "relay.backend",
     "relay.bind_params_by_name",
-    "relay.dataflow_pattern",
     "relay.expr",
     "relay.function",
     "relay.op.nn.nn",

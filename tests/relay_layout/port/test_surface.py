@@ -77,7 +77,6 @@ def test_what_scripts_use_most_is_there_today(old: str) -> None:
         ("tvm.relay.frontend.from_keras", "relay.frontend.from_onnx"),
         ("tvm.relay.transform.FuseOps", "fuses by itself"),
         ("tvm.relay.quantize.quantize", "does all of it"),
-        ("tvm.relay.dataflow_pattern.is_op", "tvm.relax.dpl"),
         ("tvm.te.create_schedule", "tvm.s_tir.Schedule"),
         ("tvm.relay.transform.Nothing", "no such pass"),
         ("tvm.relay.nothing", "relay-layout has no such name"),
