@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay_layout.errors import ModelError
@@ -151,13 +151,13 @@ def is_known(name: str) -> bool:
     return name in CATEGORIES or name.startswith("qnn.") or MIXED.get(name) is not None
 
 
-def decide(name: str, call: tree.Call | None, dtype: str) -> Decision:
-    """What becomes of a call; ``call`` is needed where the operator has a callback.
+def decide(name: str, call: Callable[[], tree.Call] | None, dtype: str) -> Decision:
+    """What becomes of a call, which ``call`` makes for callbacks to see; None for what Relay does not have.
 
     ModelError for a callback that returns something else.
     """
     if call is not None and MIXED.get(name) is not None:
-        return _checked(name, MIXED.ask(name, call, dtype))
+        return _checked(name, MIXED.ask(name, call(), dtype))
     # What turns floats into integers has scales of float32.
     default = MIXED_PRECISION_NEVER if name.startswith("qnn.") else MIXED_PRECISION_FOLLOW
     return CATEGORIES.get(name, default), dtype, dtype

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,6 @@ from relay_layout.relay.mixed_precision import (
     DTYPES,
     MIXED_PRECISION_ALWAYS,
     MIXED_PRECISION_FOLLOW,
-    MIXED_PRECISION_NEVER,
-    Decision,
     decide,
     is_known,
 )
@@ -164,49 +163,40 @@ class _Mixing(PyExprMutator):
         attributes = form[1].attributes if form is not None else {}
         if not is_known(name):
             self.missing[name] += 1
-        shown = _shown(name, form[1]) if form is not None else None
-        category, accumulation, output = self._category(name, shown, found.args, attributes)
-        takes = self.dtype if category == MIXED_PRECISION_ALWAYS else WIDE
-        arguments = [self._as_type(argument, _with_dtype(argument.ty, takes)) for argument in found.args]
-        if category != MIXED_PRECISION_ALWAYS:
-            return self._typed(name, relax.Call(found.op, arguments, found.attrs))
-        named = {
-            attribute: accumulation
-            for attribute in ("out_dtype", *(["dtype"] if operator_name(call) in _CREATING else []))
-            if _has(call, attribute, attributes) and _is_float(call.ty)
-        }
-        result = self._typed(
-            name, with_attributes(relax.Call(found.op, arguments, found.attrs), arguments, **named)
-        )
-        if accumulation == output:
-            return result
-        return self._as_type(self.emit(result), _with_dtype(result.ty, output))
-
-    def _category(
-        self, name: str, shown: tree.Call | None, operands: Sequence[Expression], attributes: Any
-    ) -> Decision:
+        shown = partial(_shown, name, form[1]) if form is not None else None
         category, accumulation, output = decide(name, shown, self.dtype)
-        if category == MIXED_PRECISION_FOLLOW:
-            follows = all(map(self._follows, operands))
-            category = MIXED_PRECISION_ALWAYS if follows else MIXED_PRECISION_NEVER
-        if name == "clip" and not self._holds(attributes):
-            category = MIXED_PRECISION_NEVER
-        return category, accumulation, output
+        follows = category == MIXED_PRECISION_FOLLOW
+        is_narrow = category == MIXED_PRECISION_ALWAYS or (follows and all(map(self._follows, found.args)))
+        if is_narrow and (name != "clip" or self._holds(attributes)):
+            named = {
+                attribute: accumulation
+                for attribute in ("out_dtype", *(["dtype"] if operator_name(call) in _CREATING else []))
+                if _has(call, attribute, attributes) and _is_float(call.ty)
+            }
+            try:
+                result = self._typed(found, self.dtype, named)
+            except Exception as error:
+                # What follows does so where it can; of norms, TVM's take no bfloat16.
+                if not follows:
+                    raise ModelError(
+                        f"ToMixedPrecision: {name} does not take {self.dtype}: {reason(error)}; register "
+                        "MIXED_PRECISION_NEVER for it with relay.op.register_mixed_precision_conversion"
+                    ) from None
+            else:
+                wanted = _with_dtype(result.ty, output)
+                return result if accumulation == output else self._as_type(self.emit(result), wanted)
+        return self._typed(found, WIDE, {})
+
+    def _typed(self, call: relax.Call, dtype: str, named: dict[str, str]) -> Expression:
+        """The call on operands of a dtype, with its type."""
+        arguments = [self._as_type(argument, _with_dtype(argument.ty, dtype)) for argument in call.args]
+        return self.builder_.normalize(with_attributes(call, arguments, **named))
 
     def _holds(self, attributes: Any) -> bool:
         """Whether the limits of clip are numbers of the lower precision, or none at all."""
         largest = _LARGEST[self.dtype]
         limits = (abs(float(attributes[name])) for name in ("a_min", "a_max"))
         return all(limit <= largest or limit == float("inf") for limit in limits)
-
-    def _typed(self, name: str, call: relax.Call) -> Expression:
-        try:
-            return self.builder_.normalize(call)
-        except Exception as error:
-            raise ModelError(
-                f"ToMixedPrecision: {name} does not take {self.dtype}: {reason(error)}; register "
-                "MIXED_PRECISION_NEVER for it with relay.op.register_mixed_precision_conversion"
-            ) from None
 
     def _follows(self, operand: Expression) -> bool:
         return self._is_leaf(operand) or all(kind.dtype == self.dtype for kind in _floats(operand.ty))

@@ -19,7 +19,7 @@ HALVES = ("float16", "bfloat16")
 @pytest.fixture(autouse=True)
 def _no_callbacks() -> Iterator[None]:
     yield
-    for name in ("nn.conv2d", "nn.softmax", "tanh"):
+    for name in ("nn.conv2d", "nn.softmax", "nn.group_norm", "tanh"):
         categories.MIXED.reset(name)
 
 
@@ -211,6 +211,19 @@ def test_callbacks_that_say_something_else(answer: Any) -> None:
     relay.op.register_mixed_precision_conversion("tanh", lambda call, dtype: answer)
     with pytest.raises(ModelError, match=r"mixed precision callback for tanh returned .*, not \[category"):
         mixed(relay.tanh(A))
+
+
+def test_what_takes_no_bfloat16_stays_wide_unless_it_always_has_to_be_narrow() -> None:
+    def normed(data: Any, gamma: Any) -> Any:
+        return relay.nn.group_norm(data, gamma, var("beta", 3), num_groups=3)
+
+    module = tvm.IRModule.from_expr(normed(DATA, var("gamma", 3)))
+    assert text(ToMixedPrecision("bfloat16", 2)(module)) == text(module)
+    narrow = ToMixedPrecision("float16", 2)(module)
+    assert str(narrow["main"].ret_ty.dtype) == "float16"
+    relay.op.register_mixed_precision_conversion("nn.group_norm", lambda call, dtype: [0, dtype, dtype])
+    with pytest.raises(ModelError, match=r"^ToMixedPrecision: nn.group_norm does not take bfloat16: .*NEVER"):
+        ToMixedPrecision("bfloat16")(module)
 
 
 def test_mistakes() -> None:
