@@ -16,6 +16,7 @@ import tuning_logs
 from relay_layout.errors import InputError
 from relay_layout.host import gpu_architecture
 from relay_layout.relay.callbacks import reset
+from relay_layout.relay.mixed_precision import MIXED
 from scripts import operator_table
 from tests import docs_runner as docs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
@@ -32,6 +33,7 @@ def callbacks() -> Iterator[None]:
     yield
     for name in ("nn.conv2d", "nn.softmax"):
         reset(name)
+    MIXED.reset("tanh")
 
 
 @pytest.mark.usefixtures("callbacks")

@@ -62,12 +62,17 @@ _CONFIGURATION = {
     },
 }
 
+_ARGUMENTS = {
+    "relay.ToMixedPrecision.keep_orig_output_dtype": "ToMixedPrecision keep_orig_output_dtype=True",
+}
+"""Of PassContext's configuration what is an argument of a pass here."""
 
 _REGISTRIES = {
     "FInferCorrectLayout": "register_infer_correct_layout",
     "FTVMAlterOpLayout": "register_alter_op_layout",
     "FTVMCompute": "register_compute",
     "FTVMConvertOpLayout": "register_convert_op_layout",
+    "FTVMMixedPrecisionConversionType": "register_mixed_precision_conversion",
 }
 """Attributes of Relay's operators to the functions of ``relay.op`` that take them."""
 
@@ -109,7 +114,7 @@ def _port_call(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> No
     elif today == _LOAD:
         _port_load(script, bases, node, chain)
     elif today is not None and chain.old[0].endswith(".register_op_attr"):
-        _note_operator_attribute(script, node)
+        _port_operator_attribute(script, bases, node, chain)
     elif chain.old[0] == "tvm.ir.make_node":
         _port_node(script, node)
 
@@ -190,18 +195,24 @@ def _port_context(script: Script, node: ast.Call) -> None:
 def _port_option(script: Script, node: ast.Constant, option: str) -> None:
     if option in _CONFIGURATION:
         _replace_text(script, node, _CONFIGURATION[option])
+    elif option in _ARGUMENTS:
+        script.note(node, option, f"TVM 0.27 has no such option; give {_ARGUMENTS[option]}")
     elif option.startswith(("relay.", "tir.")):
         script.note(node, option, "TVM 0.27 has no such option; leave it out")
 
 
-def _note_operator_attribute(script: Script, node: ast.Call) -> None:
-    for argument in node.args[1:2]:
-        name = str(argument.value) if isinstance(argument, ast.Constant) else ""
-        if name.startswith(("FTVM", "FInferCorrect")):
-            instead = _REGISTRIES.get(name, "register_alter_op_layout and the like")
-            script.note(
-                node, name, f"Relay's operators are not TVM's today; register with relay.op.{instead}"
-            )
+def _port_operator_attribute(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> None:
+    """Relay's operators are none of TVM's today: what was an attribute of them has a registry of its own."""
+    if len(node.args) < 2:
+        return
+    operator, attribute = node.args[:2]
+    name = str(attribute.value) if isinstance(attribute, ast.Constant) else ""
+    if name in _REGISTRIES and not script.is_in_text(node):
+        rename(script, bases, chain, f"{RELAY}.op.{_REGISTRIES[name]}")
+        script.replace(script.source.span(operator)[1], script.source.span(attribute)[1], "")
+    elif name.startswith(("FTVM", "FInferCorrect")):
+        why = "Relay's operators are not TVM's today; relay.op has registries of callbacks"
+        script.note(node, name, why)
 
 
 def _port_node(script: Script, node: ast.Call) -> None:

@@ -9,9 +9,10 @@ Expressions are built as with Relay, and TVM takes them as Relax functions::
     library = relay.build(module, target="llvm", params=params)
     runtime = relay.graph_executor.GraphModule(library["default"](tvm.cpu()))
 
-Modules are modules of Relax; :func:`astext` prints them as Relay, and :func:`parse`, :func:`fromtext` and
-:func:`load_json` read Relay's files. Operators are functions here and in ``relay.nn``, ``relay.image``,
-``relay.vision``, ``relay.qnn.op`` and ``relay.op``. Names are loaded when they are first used.
+Modules are modules of Relax; :func:`astext` prints them as Relay, and :func:`parse`, :func:`fromtext`,
+:func:`parse_expr` and :func:`load_json` read Relay's files. Operators are functions here and in
+``relay.nn``, ``relay.image``, ``relay.vision``, ``relay.qnn.op`` and ``relay.op``. Names are loaded when they
+are first used.
 """
 
 from importlib import import_module
@@ -45,7 +46,7 @@ _HOMES = {
     **dict.fromkeys(_EXPRESSION, "expression"),
     **dict.fromkeys(("build", "create_executor", "load_module", "optimize"), "build_module"),
     **dict.fromkeys(("load_param_dict", "save_param_dict"), "params"),
-    **dict.fromkeys(("fromtext", "load_json", "parse"), "reading"),
+    **dict.fromkeys(("fromtext", "load_json", "parse", "parse_expr"), "reading"),
     **dict.fromkeys(("ExprMutator", "ExprVisitor"), "visitors"),
     "ScopeBuilder": "scope_builder",
     "bind": "analysis",
@@ -57,12 +58,14 @@ _MODULES = (
     "autotvm",
     "build_module",
     "contrib",
+    "dataflow_pattern",
     "frontend",
     "graph_executor",
     "image",
     "nn",
     "op",
     "qnn",
+    "quantize",
     "random",
     "testing",
     "transform",

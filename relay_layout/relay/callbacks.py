@@ -2,87 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
-from relay_layout.relay.asking import ask
-from relay_layout.relay.operators import TABLE, did_you_mean
+from relay_layout.relay.registries import Callback, Registry
 
-Callback = TypeVar("Callback", bound=Callable[..., Any])
-
-
-class _Registry:
-    """Callbacks by operator; of several for one operator the one with the highest level holds."""
-
-    def __init__(self, kind: str, arguments: Sequence[str]) -> None:
-        self.kind = kind
-        self.arguments = arguments
-        self._held: dict[str, tuple[int, Callable[..., Any]]] = {}
-
-    def register(self, name: str, callback: Callback | None, level: int) -> Any:
-        if name not in TABLE:
-            raise LayoutError(
-                f"{self.kind} callback for '{name}': Relay has no such operator{did_you_mean(name)}"
-            )
-        if isinstance(level, bool) or not isinstance(level, int):
-            raise LayoutError(f"{self.kind} callback for {name}: the level is a whole number, not {level!r}")
-
-        def add(function: Callback) -> Callback:
-            self._check_arguments(name, function)
-            present = self._held.get(name)
-            if present is not None and present[0] == level and present[1] is not function:
-                raise LayoutError(
-                    f"{self.kind} callback for {name}: one of level {level} is registered already; "
-                    "give another level, or reset() the operator first"
-                )
-            if present is None or present[0] < level:
-                self._held[name] = (level, function)
-            return function
-
-        return add if callback is None else add(callback)
-
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """What the operator's callback returns. LayoutError with what it raises, but for errors of ours."""
-        return ask(f"the {self.kind} callback for {name}", LayoutError, self._held[name][1], *arguments)
-
-    def _check_arguments(self, name: str, function: Any) -> None:
-        expected = ", ".join(self.arguments)
-        if not callable(function):
-            raise LayoutError(
-                f"{self.kind} callback for {name}: a function of ({expected}) is needed, not {function!r}"
-            )
-        try:
-            inspect.signature(function).bind(*self.arguments)
-        except TypeError:
-            called = getattr(function, "__name__", repr(function))
-            taken = inspect.signature(function)
-            raise LayoutError(
-                f"{self.kind} callback for {name}: it is called with ({expected}), but {called} takes {taken}"
-            ) from None
-        except ValueError:  # a function of C, which does not say
-            pass
-
-    def get(self, name: str) -> Callable[..., Any] | None:
-        held = self._held.get(name)
-        return held[1] if held is not None else None
-
-    def reset(self, name: str) -> None:
-        self._held.pop(name, None)
-
-    def __bool__(self) -> bool:
-        return bool(self._held)
-
-
-CONVERT = _Registry("convert layout", ("attrs", "inputs", "tinfos", "desired_layouts"))
-ALTER = _Registry("alter layout", ("attrs", "inputs", "tinfos", "out_type"))
-INFER = _Registry("infer layout", ("attrs", "new_in_layouts", "old_in_layouts", "old_in_types"))
+CONVERT = Registry("convert layout", ("attrs", "inputs", "tinfos", "desired_layouts"), LayoutError)
+ALTER = Registry("alter layout", ("attrs", "inputs", "tinfos", "out_type"), LayoutError)
+INFER = Registry("infer layout", ("attrs", "new_in_layouts", "old_in_layouts", "old_in_types"), LayoutError)
 
 
 def register_convert_op_layout(op_name: str, convert_layout: Callback | None = None, level: int = 10) -> Any:

@@ -21,6 +21,8 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     with_attributes,
+    with_body,
+    with_main,
 )
 
 WIDE = "float32"
@@ -45,14 +47,37 @@ def _widened(function: relax.Function, dtypes: Collection[str]) -> relax.Functio
     found = widening.visit_expr(function)
     if not widening.changed:
         return function
-    result, casts = _results(found.body.body, function.ret_ty)
-    blocks = list(found.body.blocks)
+    body = _ending(found.body, function.ret_ty)
+    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def with_wide_results(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:
+    """The module with float32 in the place of ``dtypes`` among the results of main."""
+    main = module["main"]
+    result = main.ret_ty
+    kinds = result.fields if isinstance(result, relax.TupleType) else [result]
+    if not any(isinstance(kind, relax.TensorType) and str(kind.dtype) in dtypes for kind in kinds):
+        return module
+    wide = [_wide(kind, dtypes) for kind in kinds]
+    wanted = relax.TupleType(wide) if isinstance(result, relax.TupleType) else wide[0]
+    return with_main(module, with_body(main, _ending(main.body, wanted), returned=wanted))
+
+
+def _wide(kind: Any, dtypes: Collection[str]) -> Any:
+    if not isinstance(kind, relax.TensorType) or str(kind.dtype) not in dtypes:
+        return kind
+    return relax.TensorType(kind.shape, WIDE) if kind.shape else relax.TensorType(dtype=WIDE, ndim=kind.ndim)
+
+
+def _ending(body: relax.SeqExpr, wanted: Any) -> relax.SeqExpr:
+    """The body of a function with results of the type ``wanted``."""
+    result, casts = _results(body.body, wanted)
+    blocks = list(body.blocks)
     if casts and blocks and isinstance(blocks[-1], relax.DataflowBlock):
         blocks[-1] = relax.DataflowBlock([*blocks[-1].bindings, *casts])
     elif casts:
         blocks.append(relax.BindingBlock(casts))
-    body = relax.SeqExpr(blocks, result)
-    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    return relax.SeqExpr(blocks, result)
 
 
 def _results(value: Expression, wanted: Any) -> tuple[Expression, list[relax.VarBinding]]:
@@ -183,4 +208,4 @@ class _Widening(PyExprMutator):
         return attributes is not None and str(getattr(attributes, name, "")) in self.dtypes
 
 
-__all__ = ["widen"]
+__all__ = ["widen", "with_wide_results"]

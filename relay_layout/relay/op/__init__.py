@@ -31,6 +31,7 @@ _HOMES = {
         "callbacks",
     ),
     **dict.fromkeys(("register", "register_compute"), "registration"),
+    "register_mixed_precision_conversion": "mixed_precision",
 }
 
 _find: Callable[[str], Any] = _namespace(__name__, "")[0]

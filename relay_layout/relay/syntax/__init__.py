@@ -8,7 +8,7 @@ from .equality import structurally_equal
 from .json_reader import read_json
 from .params import read_params, read_tensor, write_params, write_tensor
 from .printer import print_text
-from .text_reader import read_text
+from .text_reader import read_expression, read_text
 from .traversal import children, free_variables, module_of_expression, post_order
 from .tree import (
     AttributeValue,
@@ -53,6 +53,7 @@ __all__ = [
     "module_of_expression",
     "post_order",
     "print_text",
+    "read_expression",
     "read_json",
     "read_params",
     "read_tensor",

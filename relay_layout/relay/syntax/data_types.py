@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
-    name: np.dtype(name)
-    for name in (
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-    )
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    **{
+        name: np.dtype(name)
+        for name in (
+            "bool",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "float16",
+            "float32",
+            "float64",
+        )
+    },
 }
 """The data types that tensors with values may have."""
 
-NAMES = frozenset(NUMPY_DTYPES) | {"bfloat16", "int4", "uint4"}
+NAMES = frozenset(NUMPY_DTYPES) | {"int4", "uint4"}
 """The data types that types may name; numpy has no arrays of some of them."""
 
 _INTEGER, _UNSIGNED, _FLOAT, _BFLOAT, _BOOLEAN = 0, 1, 2, 4, 6

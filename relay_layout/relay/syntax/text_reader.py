@@ -54,6 +54,14 @@ def read_text(source: str | bytes, name: str = "<relay>") -> Module:
     return _Reader(Cursor(Source(decode(source, name), name))).module()
 
 
+def read_expression(source: str | bytes, name: str = "<relay>") -> Expression:
+    """The one expression in a Relay text, such as `fn (%x: float32) { add(%x, 1f) }`.
+
+    Raises ModelError as :func:`read_text` does, and where there are definitions.
+    """
+    return _Reader(Cursor(Source(decode(source, name), name))).expression()
+
+
 class _Reader:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -63,6 +71,17 @@ class _Reader:
         self._closed_graph: dict[str, Expression] = {}
         self._globals: dict[str, Token] = {}
         self._nesting = 0
+
+    def expression(self) -> Expression:
+        cursor = self._cursor
+        if cursor.token.kind == "version":
+            cursor.advance()
+        found = run(self._block())
+        if cursor.token.kind == "metadata":
+            cursor.advance()
+        if cursor.token.kind != "end":
+            cursor.fail("the end of the expression")
+        return found
 
     def module(self) -> Module:
         cursor = self._cursor

@@ -16,7 +16,18 @@ from relay_layout.relay.missing import missing
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.testing.init import create_workload
 
-_MODULES = ("init", "layers", "mlp", "mobilenet", "resnet", "squeezenet", "vgg")
+_MODULES = (
+    "dcgan",
+    "densenet",
+    "inception_v3",
+    "init",
+    "layers",
+    "mlp",
+    "mobilenet",
+    "resnet",
+    "squeezenet",
+    "vgg",
+)
 
 
 def run_infer_type(expr: Any) -> Any:

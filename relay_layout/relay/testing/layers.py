@@ -29,6 +29,12 @@ def conv2d(data: Any, weight: Any = None, **kwargs: Any) -> Any:
     return nn.conv2d(data, weight if weight is not None else var(f"{name}_weight"), **kwargs)
 
 
+def conv2d_transpose(data: Any, weight: Any = None, **kwargs: Any) -> Any:
+    """A transposed convolution whose weight is called ``<name>_weight`` unless it is given."""
+    name = kwargs.pop("name")
+    return nn.conv2d_transpose(data, weight if weight is not None else var(f"{name}_weight"), **kwargs)
+
+
 def dense_add_bias(
     data: Any, weight: Any = None, bias: Any = None, units: int | None = None, **kwargs: Any
 ) -> Any:

@@ -12,14 +12,13 @@ _LACKING = (
     "relay.ExprVisitor",
     "relay.backend",
     "relay.bind_params_by_name",
-    "relay.dataflow_pattern",
     "relay.expr",
     "relay.function",
     "relay.op.nn.nn",
     "relay.op.op",
     "relay.parse",
     "relay.parser",
-    "relay.quantize",
+    "relay.quantize.realize",
     "relay.transform.DefuseOps",
 )
 

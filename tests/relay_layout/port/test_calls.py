@@ -75,6 +75,18 @@ def notes(text: str) -> list[tuple[int, str]]:
         ("tvm.IRModule.from_expr(f)", "tvm.IRModule.from_expr(f)"),
         ("tvm.transform.Sequential([])", "tvm.transform.Sequential([])"),
         (
+            "tvm.ir.register_op_attr('nn.conv2d', 'FTVMConvertOpLayout', f, 11)",
+            "relay.op.register_convert_op_layout('nn.conv2d', f, 11)",
+        ),
+        (
+            "tvm.ir.register_op_attr(\n 'tanh',\n 'FTVMMixedPrecisionConversionType',\n f,\n level=11,\n)",
+            "relay.op.register_mixed_precision_conversion(\n 'tanh',\n f,\n level=11,\n)",
+        ),
+        (
+            "relay.transform.mixed_precision.MIXED_PRECISION_NEVER",
+            "relay.transform.mixed_precision.MIXED_PRECISION_NEVER",
+        ),
+        (
             "f'{tvm.gpu(0)} {mod.astext()} {x.asnumpy()!r}'",
             "f'{tvm.cuda(0)} {relay.astext(mod)} {x.numpy()!r}'",
         ),
@@ -100,9 +112,12 @@ def test_call(before: str, after: str) -> None:
         ("tvm.transform.PassContext(trace=f)", "trace"),
         ("f = mod.astext", "astext"),
         ("relay.astext(mod, annotate=f)", "annotate"),
-        ("relay.quantize.quantize(mod)", "relay.quantize.quantize"),
-        ("tvm.ir.register_op_attr('nn.conv2d', 'FTVMConvertOpLayout')", "FTVMConvertOpLayout"),
-        ("tvm.ir.register_op_attr('own', 'FTVMCompute', f)", "FTVMCompute"),
+        ("relay.quantize.realize()", "relay.quantize.realize"),
+        ("tvm.ir.register_op_attr('nn.conv2d', 'FTVMStrategy', f)", "FTVMStrategy"),
+        (
+            "tvm.transform.PassContext(config={'relay.ToMixedPrecision.keep_orig_output_dtype': 1})",
+            "relay.ToMixedPrecision.keep_orig_output_dtype",
+        ),
         ("import mxnet\nx.asnumpy()", "asnumpy"),
         ("tvm.compile(m)\ntvm.runtime.load_module('a.so')", "tvm.runtime.load_module"),
         ("f'{tvm.target.cuda()}'", "tvm.target.cuda"),

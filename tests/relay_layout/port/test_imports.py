@@ -96,7 +96,7 @@ def test_import(before: str, after: str) -> None:
     [
         ("from tvm import auto_scheduler", "tvm.auto_scheduler"),
         ("import tvm.auto_scheduler as auto", "tvm.auto_scheduler"),
-        ("from tvm.relay import quantize", "relay.quantize"),
+        ("from tvm.relay.quantize import realize", "relay.quantize.realize"),
         ("from tvm.relay.prelude import Prelude", "relay.prelude.Prelude"),
         ("from tvm.relay.nowhere import *", "relay.nowhere"),
         ("from tvm import *", "from tvm import *"),

@@ -13,7 +13,7 @@ from relay_layout import relay
             "frontend.from_keras",
             "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite",
         ),
-        ("quantize", "quantize the model before it is imported, as with onnxruntime.quantization"),
+        ("quantize.realize", "relay.quantize.quantize does all of it; its parts are not there one by one"),
         (
             "autotvm.get_config",
             "kernels and their knobs are relay-layout's own; leave the line out, and take tasks from "

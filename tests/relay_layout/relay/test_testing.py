@@ -27,6 +27,11 @@ from relay_layout.relay.testing.init import Constant, Xavier
         (lambda: testing.squeezenet.get_workload(version="1.1"), 1_235_496, (1, 1000)),
         (lambda: testing.vgg.get_workload(1, image_shape=(3, 32, 32)), 32_200_040, (1, 1000)),
         (lambda: testing.mlp.get_workload(2), 109_386, (2, 10)),
+        (lambda: testing.dcgan.get_workload(2, ngf=8), 146_016, (2, 3, 64, 64)),
+        (lambda: testing.dcgan.get_workload(1, ngf=8, layout="NHWC"), 146_016, (1, 64, 64, 3)),
+        (lambda: testing.densenet.get_workload(121, 10, 1), 3_060_938, (1, 10)),
+        (lambda: testing.densenet.get_workload(169, batch_size=1), 5_363_899, (1, 1000)),
+        (lambda: testing.inception_v3.get_workload(), 23_869_000, (1, 1000)),
     ],
 )
 def test_networks_have_their_sizes(get, count, result):
@@ -41,6 +46,7 @@ def test_networks_have_their_sizes(get, count, result):
     [
         ("resnet18", lambda: testing.resnet.get_net(1, 1000, 18)),
         ("mobilenet", testing.mobilenet.mobile_net),
+        ("dcgan", lambda: testing.dcgan.get_net(1)),
         ("squeezenet_1_1", lambda: testing.squeezenet.get_net(1, (3, 224, 224), 1000, "1.1", "float32")),
     ],
 )
@@ -59,6 +65,9 @@ def test_networks_are_those_of_relay(name, get):
         (lambda: testing.resnet.get_net(1, 10, 18, layout="CHWN"), "layout is 'NCHW' or 'NHWC', not 'CHWN'"),
         (lambda: testing.mobilenet.mobile_net(layout="HWCN"), "layout is 'NCHW' or 'NHWC', not 'HWCN'"),
         (lambda: testing.squeezenet.get_workload(version="2"), "versions of SqueezeNet are 1.0 and 1.1"),
+        (lambda: testing.dcgan.get_workload(1, (3, 32, 64)), "DCGAN makes images of 64x64, not 32x64"),
+        (lambda: testing.dcgan.get_workload(1, layout="CHWN"), "layout is 'NCHW' or 'NHWC', not 'CHWN'"),
+        (lambda: testing.densenet.get_workload(120), "sizes of DenseNet are 121, 161, 169, 201, not 120"),
         (lambda: testing.vgg.get_workload(1, num_layers=12), "VGG has 11, 13, 16, 19 layers, not 12"),
     ],
 )

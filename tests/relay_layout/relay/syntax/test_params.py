@@ -101,8 +101,8 @@ def tensor(shape: tuple[int, ...], code: int = 2, bits: int = 32, lanes: int = 1
             "byte 0: expected a tensor of a known data type, found code 2, 32 bits, 4 lanes",
         ),
         (
-            tensor((), code=4, bits=16),
-            "byte 0: tensors of bfloat16 are not supported; store the tensor as float32 or int8",
+            tensor((), code=0, bits=4),
+            "byte 0: tensors of int4 are not supported; store the tensor as float32 or int8",
         ),
         (write_tensor(np.array(1)) + b"\0", "byte 48: expected the end of the tensor, found 1 more bytes"),
     ],

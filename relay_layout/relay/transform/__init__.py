@@ -12,12 +12,17 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from relay_layout.errors import ModelError
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.conventions import check_desired
+from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
+from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.inference import simplify_inference
+from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
+from relay_layout.relay.transform import mixed_precision
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
@@ -97,6 +102,31 @@ def EliminateCommonSubexpr(fskip: Any = None) -> tvm.transform.Pass:
     return relax.transform.EliminateCommonSubexpr()
 
 
+def ToMixedPrecision(
+    mixed_precision_type: str = "float16", missing_op_mode: int = 1, *, keep_orig_output_dtype: bool = False
+) -> tvm.transform.Pass:
+    """Convolutions and products in ``mixed_precision_type``, and what reads nothing but their results.
+
+    The categories are Relay's (``relay.transform.mixed_precision``), or what callbacks of
+    ``relay.op.register_mixed_precision_conversion`` say. Inputs keep their types, and results where
+    ``keep_orig_output_dtype``, in place of Relay's ``relay.ToMixedPrecision.keep_orig_output_dtype``.
+    Operators without category follow their operands; ``missing_op_mode`` 0 refuses them, 1 warns, 2 does
+    not. Processors without arithmetic in that precision convert where tensors enter and leave main alone.
+
+    ModelError for a dtype that is no float, ValueError for another mode.
+    """
+    dtype = dtype_text(mixed_precision_type)
+    if dtype not in DTYPES:
+        raise ModelError(f"ToMixedPrecision: '{dtype}' is none of {', '.join(DTYPES)}")
+    if missing_op_mode not in (0, 1, 2):
+        raise ValueError(f"missing_op_mode is 0, 1 or 2, not {missing_op_mode!r}")
+
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        return to_mixed_precision(module, dtype, missing_op_mode, keep_output_dtype=keep_orig_output_dtype)
+
+    return _pass(run, "ToMixedPrecision")
+
+
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> tvm.transform.Pass:
     """Convert operators to the layouts of ``{operator: [data, kernel]}`` and the graph around them to match.
 
@@ -168,4 +198,6 @@ __all__ = [
     "Sequential",
     "SimplifyExpr",
     "SimplifyInference",
+    "ToMixedPrecision",
+    "mixed_precision",
 ]
