@@ -17,7 +17,7 @@ from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget, Precision
 from topi_ext.chooser import KernelChooser
 from topi_ext.compute.row_product import MOST_ROWS
-from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
+from topi_ext.cuda.multiprocessor import MOST_BLOCKS, MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
@@ -199,8 +199,10 @@ def is_few_rows(workload: GemmConvolution) -> bool:
 
 
 def depthwise_workload(convolution: Convolution, attributes: Any, dtype: str) -> DepthwiseConvolution | None:
-    """A depthwise 2-D convolution of static extents, whose tensors are of ``dtype``, float32 for tf32."""
-    if not _is_plain(convolution):
+    """A depthwise 2-D convolution of static extents, whose tensors are of ``dtype``, float32 for tf32; None
+    of any other, and of more images than a grid has blocks along an axis.
+    """
+    if not _is_plain(convolution) or convolution.batch > MOST_BLOCKS:
         return None
     stored = "float32" if dtype == "tf32" else dtype
     geometry = _geometry(convolution, attributes)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
-from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.multiprocessor import LANES, MOST_BLOCKS, Multiprocessor
 from topi_ext.cuda.stacked import Count, rounded_up
 from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES
@@ -25,8 +25,6 @@ MOST_REGISTERS = 220
 
 MOST_THREADS = 1024
 STATIC_SHARED_BYTES = 48 << 10
-MOST_BLOCKS = 65535
-"""Of a grid along its second and third axis."""
 
 
 @dataclass(frozen=True)

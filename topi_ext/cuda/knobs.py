@@ -9,7 +9,7 @@ from topi_ext.cuda.codegen.tensor_maps import bulk_misfit
 from topi_ext.cuda.codegen.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
-from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.multiprocessor import LANES, MOST_BLOCKS, Multiprocessor
 from topi_ext.cuda.stacked import Count, greatest, least, rounded_up
 from topi_ext.cuda.workload import INTEGERS, GemmConvolution
 
@@ -31,9 +31,6 @@ those of different columns, which share a tile of the data."""
 Copies = Literal["async", "bulk"]
 """How tiles come to shared memory. ``async``: copies that every thread issues for itself. ``bulk``: whole
 tiles by the tensor memory accelerator of sm_90, which one thread issues, for wgmma."""
-
-MOST_BLOCKS = 65535
-"""Of a grid along its second axis."""
 
 LANE_ROWS, LANE_COLUMNS = 4, 8
 """How the lanes of a warp divide its results on CUDA cores: neighbours lie in different banks."""

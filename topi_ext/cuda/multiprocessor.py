@@ -25,6 +25,9 @@ LANES = 32
 SCHEDULERS = 4
 """Of a multiprocessor: each issues an instruction of a warp in a cycle and has a quarter of the registers."""
 
+MOST_BLOCKS = 65535
+"""Of a grid along its second and third axis; along the first no tensor has enough elements."""
+
 
 @dataclass(frozen=True)
 class Multiprocessor:
@@ -158,4 +161,4 @@ def multiprocessor_of(target: Target) -> Multiprocessor:
     return found
 
 
-__all__ = ["LANES", "MULTIPROCESSORS", "SCHEDULERS", "Multiprocessor", "multiprocessor_of"]
+__all__ = ["LANES", "MOST_BLOCKS", "MULTIPROCESSORS", "SCHEDULERS", "Multiprocessor", "multiprocessor_of"]

@@ -18,6 +18,7 @@ from relay_layout.lower.legalize.cuda import (
 from relay_layout.lower.legalize.integers import Kernel, plain_loops
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.cuda import CudaTarget, padded_channels
+from topi_ext.cuda.multiprocessor import MOST_BLOCKS
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
 from topi_ext.workload import ConvolutionWorkload
 
@@ -76,7 +77,8 @@ def _has_kernel(workload: ConvolutionWorkload, target: CudaTarget) -> bool:
         return False
     layouts = {workload.data_layout, workload.out_layout}
     if workload.is_depthwise:
-        return layouts == {"NHWC"} and workload.dtype in INTEGERS
+        fits = layouts == {"NHWC"} and workload.batch <= MOST_BLOCKS
+        return fits and workload.dtype in INTEGERS
     return layouts in ({"NHWC"}, {"NWC"}, {"WC"}) and target.multiplies_bytes(workload.dtype)
 
 

@@ -13,6 +13,7 @@ from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
 from relay_layout.lower.fusion.kernel_calls import KernelCall
+from relay_layout.lower.legalize.cuda_integers import integer_kernel
 from relay_layout.lower.library.device_code import stored_code
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.weights import lift_weights
@@ -27,6 +28,7 @@ from relay_layout.targets import CudaTarget, resolve_target
 from topi_ext.cuda.codegen.approximations import APPROXIMATE
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.workload import ConvolutionWorkload
 
 Lowered = tuple[CudaTarget, tvm.IRModule, list[Kernel]]
 
@@ -99,6 +101,37 @@ def test_products_of_other_types_keep_them(dtype: str) -> None:
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(builder.finalize())
     assert [str(field.dtype) for field in module["main"].ret_ty.fields] == [dtype] * 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize(("batch", "name"), [(65535, "depthwise_conv2d"), (65536, "conv2d")])
+def test_depthwise_convolutions_of_more_images_than_a_grid_has_blocks_are_loops(
+    batch: int, name: str, dtype: str
+) -> None:
+    """The kernel has a block for each image along the third axis."""
+    target = resolve_target("cuda-sm_80")
+    assert isinstance(target, CudaTarget)
+    builder = relax.BlockBuilder()
+    image = relax.Var("image", relax.TensorType((batch, 4, 4, 8), dtype))
+    weight = np.ones((8, 1, 3, 3), "int8")
+    geometry = {"kernel": (3, 3), "strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
+    layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC"}
+    work = ConvolutionWorkload(
+        batch, 8, 8, 4, 4, **geometry, groups=8, **layouts, dtype=dtype, out_dtype="int32"
+    )
+    plain = relax.const(weight.transpose(0, 2, 3, 1).astype("float32"))
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            if dtype == "float32":
+                call = relax.op.nn.conv2d(image, plain, padding=1, groups=8, **layouts)
+            else:
+                call = integer_kernel(target)(builder, work, image, weight, 0)
+            result = builder.emit_output(call)
+        builder.emit_func_output(result)
+    with target.tvm_target:
+        module = tvm.transform.Sequential(legalize_passes(target))(builder.finalize())
+    names = [variable.name_hint for variable in module.get_global_vars()]
+    assert [found for found in names if found.removesuffix("_int8") == name], names
 
 
 def test_tensors_between_kernels_have_the_precision(network: Lowered) -> None:

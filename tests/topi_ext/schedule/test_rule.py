@@ -2,7 +2,9 @@
 
 import pytest
 from tvm import te, tirx, topi
+from tvm.s_tir import Schedule
 from tvm.target import Target
+from tvm_ffi import structural_walk
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.compute.depthwise import depthwise_conv2d
@@ -55,3 +57,44 @@ def test_what_tvm_fails_at_is_refused() -> None:
             raise ValueError("no")
 
     assert Failing().apply(relu(), CHIP.target(), False) is None
+
+
+def product(batch: int) -> tirx.PrimFunc:
+    left, right = (te.placeholder((batch, *shape), name="data") for shape in ((16, 8), (8, 16)))
+    return te.create_prim_func([left, right, topi.nn.batch_matmul(left, right, transpose_b=False)])
+
+
+def windows(image: int) -> tirx.PrimFunc:
+    data = te.placeholder((1, image, image, 8), name="data")
+    pooled = topi.nn.pool2d(data, [9, 9], [1, 1], [1, 1], [4] * 4, "avg", layout="NHWC")
+    return te.create_prim_func([data, pooled])
+
+
+def grid_of(schedule: Schedule) -> dict[str, int]:
+    """Blocks along its axes."""
+    found: dict[str, int] = {}
+
+    def bound(loop: tirx.For) -> None:
+        if loop.thread_binding is not None:
+            found[str(loop.thread_binding.thread_tag)] = int(loop.extent)
+
+    structural_walk(schedule.mod["main"].body, (tirx.For, bound))
+    return {tag: extent for tag, extent in found.items() if tag.startswith("blockIdx")}
+
+
+@pytest.mark.parametrize(("function", "many"), [(product(70000), True), (product(300), False)])
+def test_more_blocks_than_a_grid_has_along_its_second_axis_are_refused(
+    function: tirx.PrimFunc, many: bool
+) -> None:
+    """TVM's rule for products has one for each of a batch; what its last rule makes has one axis alone."""
+    target = CHIP.target()
+    found = next(found for rule in cuda_rules(CHOOSER) if (found := rule.apply(function, target, False)))
+    grid = grid_of(found)
+    assert grid.get("blockIdx.y", 1) <= 65535
+    assert ("blockIdx.y" in grid) == (not many)
+
+
+def test_windows_of_many_pixels_have_their_blocks_along_the_first_axis() -> None:
+    target = CHIP.target()
+    found = next(found for rule in cuda_rules(CHOOSER) if (found := rule.apply(windows(300), target, False)))
+    assert grid_of(found) == {"blockIdx.x": 90000, "blockIdx.y": 1}

@@ -18,6 +18,7 @@ from topi_ext.cuda.codegen.bulk_copies import is_copy
 from topi_ext.cuda.codegen.bulk_order import order_bulk_copies
 from topi_ext.cuda.codegen.fragments import THREAD_EXTENT
 from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, is_call, with_body
+from topi_ext.cuda.codegen.tensor_functions import SHARED
 from topi_ext.cuda.codegen.wgmma import (
     COMMIT,
     FENCE,
@@ -30,6 +31,7 @@ from topi_ext.cuda.codegen.wgmma import (
     proxy_fence,
     wait,
 )
+from topi_ext.cuda.multiprocessor import multiprocessor_of
 
 _REGISTERS = Op.get("tirx.buffer_data")
 _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
@@ -38,14 +40,20 @@ _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue
 def order_warpgroups() -> tvm.transform.Pass:
     """Fences, commits and waits around products by wgmma, and memory as they want it aligned.
 
+    All kernels of a module have one name for dynamic shared memory, and nvcc takes the alignment that comes
+    first: so on architectures with wgmma those without products have theirs aligned, too.
+
     Expects device functions with flat buffers, in which sums are registers of each lane.
     """
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
+        if not _has_wgmma(func):
+            return func
         products: list[Call] = []
         structural_walk(func.body, (Call, lambda call: products.append(call) if is_product(call) else None))
-        return func.with_body(_ordered(func.body, products[0])) if products else func
+        body = _ordered(func.body, products[0]) if products else func.body
+        return func.with_body(_aligned(body))
 
     return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_warpgroups")
 
@@ -66,8 +74,12 @@ def _ordered(body: Any, product: Call) -> Any:
         body = structural_map(body, (tirx.For, _copying_behind))
         body = structural_map(body, (tirx.Evaluate, lambda found: _waiting(found, product)))
     body = structural_map(body, (tirx.Evaluate, lambda found: _around(found, warp)))
-    body = structural_map(body, (tirx.SeqStmt, lambda found: _joined(found, product)))
-    return _aligned(body)
+    return structural_map(body, (tirx.SeqStmt, lambda found: _joined(found, product)))
+
+
+def _has_wgmma(func: tirx.PrimFunc) -> bool:
+    target = func.attrs.get("target") or tvm.target.Target.current()
+    return target is not None and target.kind.name == "cuda" and multiprocessor_of(target).wgmma_gain > 0
 
 
 def _copying_behind(loop: tirx.For) -> Any:
@@ -138,12 +150,12 @@ def _reads(statement: Any, sums: Any) -> bool:
 
 
 def _aligned(body: Any) -> Any:
-    """Shared memory from a multiple of what the descriptors' permutations repeat after."""
+    """Dynamic shared memory from a multiple of what the descriptors' permutations repeat after."""
     buffers: dict[Any, Any] = {}
 
     def allocated(allocation: tirx.AllocBuffer) -> None:
         old = allocation.buffer
-        if old.scope().startswith("shared"):
+        if old.scope() == SHARED:
             buffers[old] = tirx.decl_buffer(
                 old.shape, str(old.dtype), old.name, scope=old.scope(), data_alignment=SHARED_ALIGNMENT
             )

@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
+from topi_ext.cuda.multiprocessor import MOST_BLOCKS
 from topi_ext.schedule.blocks import (
     child_blocks,
     fuse_epilogue,
@@ -138,8 +139,11 @@ def _images(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int,
     image = sch.fuse(*others) if others else sch.add_unit_loop(channel)
     channel, lane = sch.split(channel, [None, across])
     sch.reorder(image, channel, lane, among, turn)
-    sch.bind(image, "blockIdx.y")
-    sch.bind(channel, "blockIdx.x")
+    # Neighbouring blocks share an image, unless there are more of them than a second axis has.
+    images = loop_extent(sch, image) or 1
+    first, second = (channel, image) if images <= MOST_BLOCKS else (image, channel)
+    sch.bind(second, "blockIdx.y")
+    sch.bind(first, "blockIdx.x")
     turn, asked = sch.split(turn, [None, min(ASKED, -(-taps // down))])
     sch.unroll(asked)
     for block in (total, out):

@@ -8,12 +8,13 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule, gpu
 from tvm.target import Target
+from tvm_ffi import structural_walk
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.annotation import Kernel, described_kernel
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.cuda.multiprocessor import MOST_BLOCKS, multiprocessor_of
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.kernel_choice import KernelChoice
@@ -31,7 +32,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class CudaRule(Rule):
-    """A rule for functions that nvcc compiles; what TVM refuses, or fails at, the next rule is asked for.
+    """A rule for functions that nvcc compiles; what TVM refuses, or fails at, or has more blocks for than a
+    grid, the next rule is asked for.
 
     Of all of them :class:`Convolution` alone has kernels with knobs.
     """
@@ -43,10 +45,11 @@ class CudaRule(Rule):
         del tunable
         try:
             with target:
-                return self.schedule(func, target)
+                found = self.schedule(func, target)
         except Exception:
             _LOG.debug("%s refuses %s", self, func, exc_info=True)
             return None
+        return found if found is None or _has_grid(found) else None
 
     @abstractmethod
     def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
@@ -56,6 +59,20 @@ class CudaRule(Rule):
         """Without the knobs, which the annotation of a kernel of ours has too."""
         kernel = _kernel(func)
         return super().workload(func) if kernel is None else kernel[0].to_json()
+
+
+def _has_grid(schedule: Schedule) -> bool:
+    """Can its kernels be launched? Compilers know no grid, and the driver refuses one that is too large."""
+    loops: list[tirx.For] = []
+    structural_walk(schedule.mod["main"].body, (tirx.For, loops.append))
+    extents = {
+        int(loop.extent)
+        for loop in loops
+        if loop.thread_binding is not None
+        and str(loop.thread_binding.thread_tag) in ("blockIdx.y", "blockIdx.z")
+        and isinstance(loop.extent, tirx.IntImm)
+    }
+    return max(extents, default=1) <= MOST_BLOCKS
 
 
 def _kernel(func: tirx.PrimFunc) -> Kernel | None:

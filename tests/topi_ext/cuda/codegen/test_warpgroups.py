@@ -1,6 +1,7 @@
 """Products by wgmma on a simulated GPU: what they compute, and what becomes of kernels that do not wait."""
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from tvm.ir import Call
 from tvm_ffi import structural_map
 
 from topi_ext.cuda.codegen import warpgroups
+from topi_ext.cuda.codegen.build import PIPELINE
 from topi_ext.cuda.codegen.intrinsics import TF32
 from topi_ext.cuda.codegen.warpgroups import order_warpgroups
 from topi_ext.cuda.codegen.wgmma import COMMIT, FENCE, PROXY_FENCE, WAIT, called
@@ -191,3 +193,24 @@ def test_sums_are_waited_for_without_a_barrier_too() -> None:
     last = again.rindex("wgmma_multiply")
     assert again.count(f'"{WAIT}') == 1
     assert last < again.index(f'"{WAIT}') < again.index("product_shared_dyn_warp[", last)
+
+
+def test_all_kernels_of_a_module_align_their_shared_memory_alike() -> None:
+    """It has one name in all of them, and nvcc takes the alignment of the first."""
+    work, sm = workload(1, (10, 10), (64, 64)), MULTIPROCESSORS["sm_90"]
+    kernels = {
+        "first": GemmKnobs("mma", 32, 32, 32, 1, 1, 3),
+        "second": GemmKnobs("wgmma", 64, 32, 64, 4, 1, 4),
+    }
+    module = tvm.IRModule(
+        {
+            name: scheduled_product(work, knobs, sm).with_attr(
+                {"global_symbol": name, "tirx.is_scheduled": True}
+            )
+            for name, knobs in kernels.items()
+        }
+    )
+    built = tvm.compile(module, sm.target(), tir_pipeline=PIPELINE)
+    source = str(built.mod.imports[0].inspect_source("cuda"))
+    alignments = re.findall(r"extern __shared__ __align__\((\d+)\)", source)
+    assert alignments == ["1024"] * 2
