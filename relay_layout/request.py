@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
 from relay_layout.relay.conventions import check_desired
-from relay_layout.targets.backend import LayoutBackend
+from relay_layout.targets.backend import LayoutBackend, check_backend
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class LayoutRequest:
         options that contradict one another.
         """
         _check(desired_layout, operators, desired_layouts, skip_layers)
+        if backend is not None:
+            check_backend(backend)
         named, for_all = desired_layouts, None
         if named is None and desired_layout not in ("auto", "none"):
             Layout.parse(desired_layout)

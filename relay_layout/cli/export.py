@@ -1,5 +1,6 @@
 """``relay-layout export ARTIFACT -o FOLDER``."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -32,10 +33,11 @@ def run(arguments: Namespace) -> Outcome:
     runtime = f"TVM's, in {folder / 'cpp' / 'lib'}"
     if not exported.has_runtime:
         runtime = f"put libtvm_ffi.so and libtvm_runtime*.so of that machine into {folder / 'cpp' / 'lib'}"
+    sources, network = shlex.quote(str(folder / "cpp")), shlex.quote(str(folder))
     rows = [
         ["target", exported.target],
         ["network", f"{size_text(exported.nbytes)} in {folder}"],
         ["runtime", runtime],
-        ["build", f"cmake -S {folder / 'cpp'} -B build && cmake --build build && build/example {folder}"],
+        ["build", f"cmake -S {sources} -B build && cmake --build build && build/example {network}"],
     ]
     return Outcome(report, table(rows))

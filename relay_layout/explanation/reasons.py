@@ -21,7 +21,8 @@ NOT_CONSIDERED = "its row takes the layout, but it was not among those considere
 def not_converted(plan: LayoutPlan) -> dict[str, str]:
     """By binding: operators that keep their layout next to a converted one, and why.
 
-    Those that were offered no desired layout are named whatever is next to them.
+    Those that were offered no desired layout are named whatever is next to them, and so are convolutions
+    without any blocks where the caller named a layout with some.
     """
     names = Letters(plan.graph)
     found: dict[str, str] = {}
@@ -29,7 +30,7 @@ def not_converted(plan: LayoutPlan) -> dict[str, str]:
         if node.name in plan.reasons and is_unconverted(plan, node):
             found[node.name] = plan.reasons[node.name]
             continue
-        reason = kept_reason(plan, node, names)
+        reason = kept_reason(plan, node, names) or _without_blocks(plan, node, names)
         if reason:
             found[node.name] = reason
     return found
@@ -117,6 +118,14 @@ def partial_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
     kernel = str(node.attributes.kernel_layout)
     reason = convolution_refusal(node, ConvolutionLayouts(asked, kernel, asked), names)
     return f"not all in {reason}" if reason else ""
+
+
+def _without_blocks(plan: LayoutPlan, node: Node, names: Letters) -> str:
+    """Why a convolution has no blocks although the caller named a layout with some; "" where it has."""
+    reason = partial_reason(plan, node, names)
+    attributes = plan.solution.signatures[node].attributes
+    chosen = [attributes.get("data_layout", ""), attributes.get("out_layout", "")]
+    return reason if all(layout.isupper() for layout in chosen) else ""
 
 
 def obstacle(plan: LayoutPlan, node: Node, place: int, layout: Layout, names: Letters) -> str:

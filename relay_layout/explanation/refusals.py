@@ -12,7 +12,7 @@ from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Rule
 from relay_layout.ops.alignment import passes_alignment
 from relay_layout.ops.axis_rules import AxisRule, Labels, projected
-from relay_layout.ops.convolution_rule import tensors_of
+from relay_layout.ops.convolution_rule import alignment_misfit, tensors_of
 from relay_layout.ops.reshape_rule import Group, ReshapeRule, fits, matching_groups
 
 
@@ -50,7 +50,7 @@ def convolution_refusal(node: Node, offered: ConvolutionLayouts, names: Letters)
             groups = int(getattr(node.attributes, "groups", 1))
             shared = f" ({groups} groups)" if groups > 1 and tensor.value is node.operands[1] else ""
             return f"{tensor.own}: {uneven}{shared}"
-    return ""
+    return alignment_misfit(node, offered)
 
 
 def _of_axes(rule: AxisRule, node: Node, place: int, layout: Layout, names: Letters) -> str:

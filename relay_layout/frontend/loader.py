@@ -99,6 +99,9 @@ def _read(
     params: Params | None,
 ) -> IRModule:
     shapes = input_shapes or {}
+    if not isinstance(shapes, Mapping):
+        example = "{'input': (1, 3, 224, 224)}"
+        raise ModelError(f"input_shapes maps inputs to shapes, such as {example}, but is {shapes!r}")
     if params is not None and not isinstance(model, str | os.PathLike):
         raise ModelError(
             "params can only be given with one of Relay's files; bind them to the module instead"

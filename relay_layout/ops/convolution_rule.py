@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
-from relay_layout.layout import Layout
+from relay_layout.layout import Layout, known_extent
 from relay_layout.ops.axis_rules import letters, rebuild_arguments
 from relay_layout.ops.signature import ConvolutionLayouts, Offers, Signature, Wanted
 
@@ -45,6 +45,39 @@ def tensors_of(node: Node, offered: ConvolutionLayouts) -> Iterator[ConvolutionT
     yield ConvolutionTensor(Layout.parse(offered.out), str(attributes.out_layout or data), node.results[0])
 
 
+def alignment_misfit(node: Node, offered: ConvolutionLayouts) -> str:
+    """Why a convolution cannot run on what alignments pad; "" where it can.
+
+    Padded channels are channels to the operator: data and kernel, kernel and result must have as many, and
+    they belong to no group. The window would see padded pixels, and make pixels of the result of them.
+    """
+    tensors = dict(zip(("data", "kernel", "result"), tensors_of(node, offered), strict=True))
+    if not any(tensor.own.alignments for tensor in tensors.values()):
+        return ""
+    grouped = int(node.attributes.groups) > 1
+    extents: dict[tuple[str, str], object] = {}
+    for name, tensor in tensors.items():
+        assert tensor.value.shape is not None
+        for axis, extent in zip(tensor.original, tensor.value.shape, strict=True):
+            unit, known = tensor.own.alignment(axis), known_extent(extent)
+            added = -(known or 0) % unit
+            if unit > 1 and known is None:
+                return f"{tensor.own} aligns {axis} of the {name}, whose extent is open"
+            if added and axis not in "NCOI":
+                return f"{tensor.own} pads {axis} of the {name}, and pixels cannot be padded"
+            if added and axis != "N" and grouped:
+                return f"{tensor.own} pads {axis} of the {name}, and those of a group cannot be padded"
+            extents[name, axis] = extent if known is None else known + added
+    pairs = [(("data", "N"), ("result", "N"))]
+    if not grouped:
+        pairs += [(("data", "C"), ("kernel", "I")), (("kernel", "O"), ("result", "C"))]
+    for (one, axis), (other, same) in pairs:
+        have, want = extents[one, axis], extents[other, same]
+        if known_extent(have) != known_extent(want):
+            return f"with its padding {axis} of the {one} is {have}, but {same} of the {other} {want}"
+    return ""
+
+
 class ConvolutionRule:
     """Data and weight in, one result out; every attribute but the three layouts is kept.
 
@@ -59,7 +92,7 @@ class ConvolutionRule:
         return "Chooses among the layouts that the target, or the caller, names for data, kernel and result."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
-        """One signature for each offered combination that fits the extents without padding."""
+        """One signature for each offered combination whose blocks divide and whose aligned channels agree."""
         del wanted
         for offered in offers.convolution_layouts(node):
             signature = self._signature(node, offered)
@@ -74,6 +107,8 @@ class ConvolutionRule:
             if tensor.own.uneven_axis(dict(zip(tensor.original, tensor.value.shape, strict=True))):
                 return None
             layouts.append(tensor.layout)
+        if alignment_misfit(node, offered):
+            return None
         names = ("data_layout", "kernel_layout", "out_layout")
         texts = (offered.data, offered.kernel, offered.out)
         # What alignment adds is zeros, in the data and in the kernel: to the operator they are channels.

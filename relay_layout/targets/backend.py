@@ -19,6 +19,7 @@ from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, Extent
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
+from topi_ext.messages import first_line
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class RequiredRule:
 
     def __init__(self, backend: LayoutBackend, view: OperatorView, own: Rule | None) -> None:
         self._backend = backend
-        self._required = backend.requirements(view)
+        self._required = _answer(backend, view)
         self._view = view
         self._own = own
 
@@ -148,6 +149,31 @@ class _Required:
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
         """As the target has it."""
         return self._offers.operator_cost(node, operands, results)
+
+
+def _answer(backend: LayoutBackend, view: OperatorView) -> Sequence[Requirement] | None:
+    """What the backend says of an operator; LayoutError where it raises, or says what is no requirement."""
+    place = f"backend {backend.name}, {view.operator}"
+    try:
+        answer = backend.requirements(view)
+    except Exception as error:
+        raise LayoutError(
+            f"{place}: requirements raised {type(error).__name__}: {first_line(error)}"
+        ) from error
+    if answer is None:
+        return None
+    if not isinstance(answer, list | tuple) or not all(isinstance(one, Requirement) for one in answer):
+        raise LayoutError(f"{place}: requirements gave {answer!r}; give a list of Requirement, or None")
+    return answer
+
+
+def check_backend(backend: object) -> None:
+    """LayoutError for what has not the name and the method of a :class:`LayoutBackend`."""
+    if isinstance(getattr(backend, "name", None), str) and callable(getattr(backend, "requirements", None)):
+        return
+    raise LayoutError(
+        f"backend {backend!r} is none: it needs a name, which is text, and a method requirements(operator)"
+    )
 
 
 def backend_rules(
@@ -221,6 +247,11 @@ def _layouts(
             layouts.append(value.identity)
             continue
         layout = Layout.parse(text)
+        if layout.is_any:
+            raise LayoutError(
+                f"{place}: '*' is no layout to require; None stands for the one that the tensor has, "
+                "and requirements that are None for any layout"
+            )
         if sorted(layout.primal) != sorted(tensor.letters):
             known = f"called {tensor.letters}" if tensor.letters else "without names"
             raise LayoutError(f"{place}: layout {text} is required of a tensor whose dimensions are {known}")
@@ -238,5 +269,6 @@ __all__ = [
     "Requirement",
     "TensorView",
     "backend_rules",
+    "check_backend",
     "view_of",
 ]

@@ -202,6 +202,17 @@ def test_what_a_row_refuses(case: str) -> None:
     assert not_converted(planned(module_of(emit), LAYOUT.get(case, "NCHW16c"))) == {"middle": reason}
 
 
+def test_convolutions_without_the_blocks_that_were_named_are_told_with_those_that_are_not_converted() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return conv(builder, conv(builder, data, "first", 16), "second", 24)
+
+    assert not_converted(planned(module_of(emit), "NCHW16c")) == {}
+    assert not_converted(planned(module_of(emit), "NCHW7c")) == {
+        "first": "not all in NCHW7c: a block of 7 does not divide C of 'data', 16",
+        "second": "not all in NCHW7c: a block of 7 does not divide C of 'first', 16",
+    }
+
+
 def is_tuple(value: relax.Expr) -> bool:
     return isinstance(value.ty, relax.TupleType)
 

@@ -36,6 +36,15 @@ def test_says_how_to_build(exported: list[Any], capsys: pytest.CaptureFixture[st
     ]
 
 
+def test_what_to_type_names_a_folder_with_spaces_in_quotes(
+    exported: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "net.rla", "-o", "my net"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "build    cmake -S 'my net/cpp' -B build && cmake --build build && build/example 'my net'"
+    )
+
+
 def test_says_what_is_missing(exported: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "net.rla", "-o", "out", "--target", "x86-64-v3", "--json"]) == 0
     captured = capsys.readouterr()

@@ -47,6 +47,14 @@ def test_what_is_no_model(model: Any) -> None:
     )
 
 
+def test_shapes_without_names_of_inputs() -> None:
+    with pytest.raises(ModelError) as raised:
+        load_model("resnet18", input_shapes=[(1, 3, 64, 64)])  # type: ignore[arg-type]
+    assert str(raised.value) == (
+        "input_shapes maps inputs to shapes, such as {'input': (1, 3, 224, 224)}, but is [(1, 3, 64, 64)]"
+    )
+
+
 def test_a_torch_module_lacks_examples() -> None:
     torch = pytest.importorskip("torch")
     assert _message(torch.nn.ReLU()) == (

@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout.errors import LayoutError
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite.convert_layout import convert_layout
+from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import OperatorView, Requirement
 from tests.layout_graphs import execute
@@ -159,3 +159,66 @@ def test_requirements_must_be_complete() -> None:
     assert str(raised.value) == (
         "backend accelerator, input of nn.conv2d: 1 layouts are required for 2 tensors"
     )
+
+
+class Eager(Accelerator):
+    """It asks for padding without looking at the operator."""
+
+    def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+        return [Requirement([self.data, self.kernel], [self.data])] if "conv" in operator.operator else None
+
+
+@pytest.mark.parametrize(
+    ("data", "kernel", "groups", "channels"),
+    [
+        ("NHWC[a=8]", "O[a=8]HWI[a=8]", 3, (6, 1)),
+        ("NHWC[a=8]", "O[a=8]HWI", 3, (6, 1)),
+        ("NHWC[a=8]", "OHWI", 1, (6, 3)),
+        ("NHWC[a=8]", "O[a=8]HWI[a=4]", 1, (6, 3)),
+        ("NHW[a=8]C", "OHWI", 1, (6, 3)),
+    ],
+    ids=["depthwise", "depthwise result", "data alone", "unlike", "pixels"],
+)
+def test_padding_that_is_no_channels_leaves_the_convolution(
+    data: str, kernel: str, groups: int, channels: tuple[int, int]
+) -> None:
+    after, transforms = converted(
+        lambda emit, image: op.nn.conv2d(image, constant(*channels, 3, 3), groups=groups), Eager(data, kernel)
+    )
+    assert transforms == 0
+    assert shapes(after, "nn.conv2d") == [(2, 6, 6, 5)]
+
+
+def test_alignment_that_pads_nothing_takes_groups() -> None:
+    after, _ = converted(
+        lambda emit, image: op.nn.conv2d(image, constant(6, 1, 3, 3), groups=3),
+        Eager("NHWC[a=3]", "O[a=3]HWI"),
+    )
+    assert shapes(after, "nn.conv2d") == [(2, 6, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda: "NHWC", "requirements gave 'NHWC'; give a list of Requirement, or None"),
+        (lambda: ["NHWC"], "requirements gave ['NHWC']; give a list of Requirement, or None"),
+        (lambda: {}["NHWC"], "requirements raised KeyError: 'NHWC'"),
+    ],
+    ids=["text", "no requirement", "raises"],
+)
+def test_an_answer_that_is_none_is_told_with_the_backend(answer: Callable[[], Any], told: str) -> None:
+    backend = Accelerator()
+    backend.requirements = lambda operator: answer()  # type: ignore[method-assign]
+    with pytest.raises(LayoutError) as raised:
+        converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), backend)
+    assert str(raised.value) == f"backend accelerator, nn.conv2d: {told}"
+
+
+def test_any_layout_is_not_written_with_a_star() -> None:
+    with pytest.raises(LayoutError, match="'\\*' is no layout to require; None stands for"):
+        converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), Accelerator(kernel="*"))
+
+
+def test_a_backend_without_its_method_is_refused() -> None:
+    with pytest.raises(LayoutError, match="it needs a name, which is text, and a method requirements"):
+        ConvertLayout(backend="accelerator")  # type: ignore[arg-type]
