@@ -5,39 +5,22 @@ The product of the data and its weights, for all steps at once, comes from befor
 blends what comes out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
-from collections.abc import Mapping
-from math import ceil, gcd
+from collections.abc import Callable, Mapping
+from math import ceil
 from typing import Any
 
-import numpy as np
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import written
-from topi_ext.compute.recurrence_step import LANES, ROWS, Group, Kind, Phase, Recurrence, Step
+from topi_ext.compute.recurrence_step import Group, Kind, Phase, Recurrence, Step, Turn
+from topi_ext.compute.recurrence_tiles import most_rows, pack, packed, tile_of
+from topi_ext.processor import Processor
 
 SHARED_BYTES = 512 << 10
 """Threads share each step of layers whose matrix is larger, and divide the sequences of others among them.
 Measured on a Zen 3 with one sequence: sharing takes 1.3 to 2 times as long with 64 KiB, 0.6 with 768 KiB and
 with 4 MiB."""
-
-
-def packed(weight: np.ndarray) -> np.ndarray:
-    """A weight [D, H, gates * H] in vectors of columns, each in one piece: [D, vectors, H, lanes]."""
-    directions, hidden, columns = weight.shape
-    vectors = weight.reshape(directions, hidden, -1, gcd(columns, LANES))
-    return np.ascontiguousarray(vectors.swapaxes(1, 2))
-
-
-def pack(weight: te.Tensor) -> te.Tensor:
-    """:func:`packed` of a weight that is computed when the layer runs."""
-    directions, hidden, columns = (int(extent) for extent in weight.shape)
-    lanes = gcd(columns, LANES)
-    return te.compute(
-        (directions, columns // lanes, hidden, lanes),
-        lambda direction, vector, place, lane: weight[direction, place, vector * lanes + lane],
-        name="packed",
-    )
 
 
 def recurrent(
@@ -46,7 +29,7 @@ def recurrent(
     weight: te.Tensor,
     optional: Mapping[str, te.Tensor],
     *,
-    threads: int = 1,
+    processor: Processor,
 ) -> list[te.Tensor]:
     """The hidden states [T, D, B, H] of all steps and directions, and the last of each state [D, B, H].
 
@@ -56,66 +39,77 @@ def recurrent(
     steps each sequence has: its states stay as they are behind them, where its results are zero. ``bias``
     [D, gates * H] of a GRU is added to the product of the hidden state before the reset (ONNX's
     ``linear_before_reset``); without one the reset comes before that product. ``peepholes`` [D, 3 * H] of an
-    LSTM multiply the cell for the gates input, output and forget. There is work for ``threads`` at a time.
+    LSTM multiply the cell for the gates input, output and forget.
     """
     length, batch, _ = projected.shape
-    directions, vectors, hidden, lanes = (int(extent) for extent in weight.shape)
-    width = vectors * lanes
-    state = ((directions, batch, hidden), "float32")
-    states = [state] * len(recurrence.states)
-    scratch = [((directions, batch, width), "float32"), state]
-    outputs = [((length, directions, batch, hidden), "float32"), *states, *scratch]
-    is_shared = 4 * hidden * width > SHARED_BYTES
-    rows = _rows(batch, 1 if is_shared else ceil(threads / directions))
+    directions, _, gates, hidden, _ = (int(extent) for extent in weight.shape)
+    count, threads = len(recurrence.states), processor.threads
+    state = (directions, batch, hidden)
+    shapes = [(length, *state), *[state] * count, *[(2, *state)] * count, state, state]
+    most = most_rows(processor, hidden)
+    # A thread that has a direction for itself reads as much as one that shares them all, and waits for none.
+    has_own = directions >= threads and _is_constant(batch) and int(batch) <= most
+    is_shared = 4 * gates * hidden**2 > SHARED_BYTES and not has_own
+    rows = _rows(batch, 1 if is_shared else ceil(threads / directions), most)
     groups = tirx.ceildiv(batch, rows)
 
     def body(*buffers: Any) -> None:
         data, matrix, *rest = buffers
         given = dict(zip(optional, rest, strict=False))
         result, *filled = rest[len(optional) :]
-        after, (gates, reset) = filled[: len(states)], filled[len(states) :]
-        step = Step(recurrence, batch, rows, hidden, width, data, matrix, after, gates, reset, result, given)
-        begin, phases = Phase(step.parts, step.begin), step.phases()
+        states, kept, (update, reset) = filled[:count], filled[count : 2 * count], filled[2 * count :]
+        tile = tile_of(processor, rows, hidden)
+        step = Step(recurrence, tile, batch, hidden, data, matrix, kept, update, reset, result, given)
+        begin, phases, end = step.begin(), step.phases(), step.end(tirx.floormod(length, 2), states)
 
-        def take(phase: Phase, turn: Any, direction: Any, part: Any, group: Any) -> None:
-            time = None if turn is None else _in_order(turn, length, direction, recurrence.backwards)
-            phase.run(Group(direction, group * rows), time, part)
+        def take(phase: Phase, number: Any, direction: Any, part: Any, group: Any) -> None:
+            turn = None
+            if number is not None:
+                time, before = _in_order(number, length, direction, recurrence.backwards), number % 2
+                turn = Turn(time, before, 1 - before)
+            phase.run(Group(direction, group * rows), turn, part)
 
-        def share(phase: Phase, turn: Any = None) -> None:
+        def share(phase: Phase, number: Any) -> None:
             """Groups that read the same weights come one after the other."""
             with T.parallel(0, directions * phase.parts * groups) as task:
                 outer, group = tirx.floordiv(task, groups), tirx.floormod(task, groups)
                 direction, part = tirx.floordiv(outer, phase.parts), tirx.floormod(outer, phase.parts)
-                take(phase, turn, direction, part, group)
+                take(phase, number, direction, part, group)
 
-        def alone(direction: Any, group: Any, phase: Phase, turn: Any = None) -> None:
+        def alone(direction: Any, group: Any, phase: Phase, number: Any) -> None:
             with T.serial(0, phase.parts) as part:
-                take(phase, turn, direction, part, group)
+                take(phase, number, direction, part, group)
+
+        def in_order(run: Callable[[Phase, Any], None]) -> None:
+            run(begin, None)
+            with T.serial(0, length) as number:
+                for phase in phases:
+                    run(phase, number)
+            run(end, None)
 
         if is_shared:
-            share(begin)
-            with T.serial(0, length) as turn:
-                for phase in phases:
-                    share(phase, turn)
+            in_order(share)
             return
         with T.parallel(0, directions * groups) as task:
-            where = tirx.floordiv(task, groups), tirx.floormod(task, groups)
-            alone(*where, begin)
-            with T.serial(0, length) as turn:
-                for phase in phases:
-                    alone(*where, phase, turn)
+            direction, group = tirx.floordiv(task, groups), tirx.floormod(task, groups)
+            in_order(lambda phase, number: alone(direction, group, phase, number))
 
+    outputs = [(shape, "float32") for shape in shapes]
     found: list[te.Tensor] = written("recurrent", [projected, weight, *optional.values()], outputs, body)
-    return found[: 1 + len(states)]
+    return found[: 1 + count]
 
 
-def _rows(batch: Any, tasks: int) -> int:
+def _rows(batch: Any, tasks: int, most: int) -> int:
     """How many sequences a thread takes at once: so few that there are ``tasks``, where that is known."""
-    if not isinstance(batch, int | tirx.IntImm):
-        return ROWS
+    if not _is_constant(batch):
+        return most
     count = int(batch)
-    groups = max(ceil(count / ROWS), min(count, tasks), 1)
+    groups = max(ceil(count / most), min(count, tasks), 1)
     return max(1, ceil(count / groups))
+
+
+def _is_constant(extent: Any) -> bool:
+    return isinstance(extent, int | tirx.IntImm)
 
 
 def _in_order(turn: Any, length: Any, direction: Any, backwards: tuple[bool, ...]) -> Any:
