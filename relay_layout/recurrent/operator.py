@@ -15,6 +15,7 @@ from relay_layout.own_operators import ANY_NUMBER, register_operator
 from topi_ext.compute import recurrence as kernel
 from topi_ext.compute.activations import Activation
 from topi_ext.compute.recurrence_step import OPTIONAL, Recurrence
+from topi_ext.processor import processor_of
 
 RECURRENT = "relay_layout.recurrent"
 
@@ -89,7 +90,7 @@ def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     recurrence, optional = recurrence_of(call), optional_of(call)
     projected, weight = call.args[:2]
     target = tvm.target.Target.current(allow_none=True)
-    threads = int(target.attrs.get("num-cores", 1)) if target is not None else 1
+    processor = processor_of(target or tvm.target.Target("llvm"))
     if isinstance(weight, Constant):
         weight = constant(kernel.packed(constant_array(weight)))
     else:
@@ -97,7 +98,7 @@ def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
     def loop(data: te.Tensor, matrix: te.Tensor, *others: te.Tensor) -> list[te.Tensor]:
         given = dict(zip(optional, others, strict=True))
-        return kernel.recurrent(recurrence, data, matrix, given, threads=threads)
+        return kernel.recurrent(recurrence, data, matrix, given, processor=processor)
 
     name = recurrence.kind.lower()
     return builder.call_te(loop, projected, weight, *optional.values(), primfunc_name_hint=name)

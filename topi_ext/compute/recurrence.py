@@ -5,40 +5,24 @@ The product of the data and its weights, for all steps at once, comes from befor
 blends what comes out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, gcd
+from functools import partial
+from math import ceil
 from typing import Any
 
-import numpy as np
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import written
-from topi_ext.compute.recurrence_step import LANES, ROWS, Group, Kind, Phase, Recurrence, Step
+from topi_ext.compute.recurrence_step import Group, Kind, Phase, Recurrence, Step, Turn
+from topi_ext.compute.recurrence_tiles import most_rows, pack, packed, tile_of
+from topi_ext.processor import Processor
 
 SHARED_BYTES = 512 << 10
 """Threads share each step of layers whose matrix is larger, and divide the sequences of others among them.
 Measured on a Zen 3 with one sequence: sharing takes 1.3 to 2 times as long with 64 KiB, 0.6 with 768 KiB and
 with 4 MiB."""
-
-
-def packed(weight: np.ndarray) -> np.ndarray:
-    """A weight [D, H, gates * H] in vectors of columns, each in one piece: [D, vectors, H, lanes]."""
-    directions, hidden, columns = weight.shape
-    vectors = weight.reshape(directions, hidden, -1, gcd(columns, LANES))
-    return np.ascontiguousarray(vectors.swapaxes(1, 2))
-
-
-def pack(weight: te.Tensor) -> te.Tensor:
-    """:func:`packed` of a weight that is computed when the layer runs."""
-    directions, hidden, columns = (int(extent) for extent in weight.shape)
-    lanes = gcd(columns, LANES)
-    return te.compute(
-        (directions, columns // lanes, hidden, lanes),
-        lambda direction, vector, place, lane: weight[direction, place, vector * lanes + lane],
-        name="packed",
-    )
 
 
 def recurrent(
@@ -47,7 +31,7 @@ def recurrent(
     weight: te.Tensor,
     optional: Mapping[str, te.Tensor],
     *,
-    threads: int = 1,
+    processor: Processor,
 ) -> list[te.Tensor]:
     """The hidden states [T, D, B, H] of all steps and directions, and the last of each state [D, B, H].
 
@@ -57,30 +41,33 @@ def recurrent(
     steps each sequence has: its states stay as they are behind them, where its results are zero. ``bias``
     [D, gates * H] of a GRU is added to the product of the hidden state before the reset (ONNX's
     ``linear_before_reset``); without one the reset comes before that product. ``peepholes`` [D, 3 * H] of an
-    LSTM multiply the cell for the gates input, output and forget. There is work for ``threads`` at a time.
+    LSTM multiply the cell for the gates input, output and forget.
     """
     length, batch, _ = projected.shape
-    directions, vectors, hidden, lanes = (int(extent) for extent in weight.shape)
-    width = vectors * lanes
-    state = ((directions, batch, hidden), "float32")
-    states = [state] * len(recurrence.states)
-    scratch = [((directions, batch, width), "float32"), state]
-    outputs = [((length, directions, batch, hidden), "float32"), *states, *scratch]
-    is_shared = 4 * hidden * width > SHARED_BYTES
-    rows = _rows(batch, 1 if is_shared else ceil(threads / directions))
+    directions, _, gates, hidden, _ = (int(extent) for extent in weight.shape)
+    count, threads = len(recurrence.states), processor.threads
+    state = (directions, batch, hidden)
+    shapes = [(length, *state), *[state] * count, *[(2, *state)] * count, state, state]
+    most = most_rows(processor, hidden)
+    # A thread that has a direction for itself reads as much as one that shares them all, and waits for none.
+    has_own = directions >= threads and _is_constant(batch) and int(batch) <= most
+    is_shared = 4 * gates * hidden**2 > SHARED_BYTES and not has_own
+    rows = _rows(batch, 1 if is_shared else ceil(threads / directions), most)
     tasks = _Tasks(directions, tirx.ceildiv(batch, rows), rows, length, recurrence.backwards)
 
     def body(*buffers: Any) -> None:
         data, matrix, *rest = buffers
         given = dict(zip(optional, rest, strict=False))
         result, *filled = rest[len(optional) :]
-        after, (gates, reset) = filled[: len(states)], filled[len(states) :]
-        step = Step(recurrence, batch, rows, hidden, width, data, matrix, after, gates, reset, result, given)
+        states, kept, (update, reset) = filled[:count], filled[count : 2 * count], filled[2 * count :]
+        tile = tile_of(processor, rows, hidden)
+        step = Step(recurrence, tile, batch, hidden, data, matrix, kept, update, reset, result, given)
         run = tasks.share if is_shared else tasks.divide
-        run(Phase(step.parts, step.begin), step.phases())
+        run(step.begin(), step.phases(), step.end(tirx.floormod(length, 2), states))
 
+    outputs = [(shape, "float32") for shape in shapes]
     found: list[te.Tensor] = written("recurrent", [projected, weight, *optional.values()], outputs, body)
-    return found[: 1 + len(states)]
+    return found[: 1 + count]
 
 
 @dataclass(frozen=True)
@@ -93,53 +80,64 @@ class _Tasks:
     length: Any
     backwards: tuple[bool, ...]
 
-    def share(self, begin: Phase, phases: Sequence[Phase]) -> None:
+    def share(self, begin: Phase, phases: Sequence[Phase], end: Phase) -> None:
         """All threads compute one phase after the other, each some parts of some groups."""
-        self._share(begin)
-        with T.serial(0, self.length) as turn:
-            for phase in phases:
-                self._share(phase, turn)
+        self._in_order(self._share, begin, phases, end)
 
-    def divide(self, begin: Phase, phases: Sequence[Phase]) -> None:
+    def divide(self, begin: Phase, phases: Sequence[Phase], end: Phase) -> None:
         """Each thread computes all phases of a group, alone."""
         with T.parallel(0, self.directions * self.groups) as task:
             where = tirx.floordiv(task, self.groups), tirx.floormod(task, self.groups)
-            self._alone(*where, begin)
-            with T.serial(0, self.length) as turn:
-                for phase in phases:
-                    self._alone(*where, phase, turn)
+            self._in_order(partial(self._alone, *where), begin, phases, end)
 
-    def _share(self, phase: Phase, turn: Any = None) -> None:
+    def _in_order(self, run: Callable[..., None], begin: Phase, phases: Sequence[Phase], end: Phase) -> None:
+        run(begin)
+        with T.serial(0, self.length) as number:
+            for phase in phases:
+                run(phase, number)
+        run(end)
+
+    def _share(self, phase: Phase, number: Any = None) -> None:
         """Groups that read the same weights come one after the other."""
         with T.parallel(0, self.directions * phase.parts * self.groups) as task:
             outer, group = tirx.floordiv(task, self.groups), tirx.floormod(task, self.groups)
             direction, part = tirx.floordiv(outer, phase.parts), tirx.floormod(outer, phase.parts)
-            self._take(phase, turn, direction, part, group)
+            self._take(phase, number, direction, part, group)
 
-    def _alone(self, direction: Any, group: Any, phase: Phase, turn: Any = None) -> None:
+    def _alone(self, direction: Any, group: Any, phase: Phase, number: Any = None) -> None:
         with T.serial(0, phase.parts) as part:
-            self._take(phase, turn, direction, part, group)
+            self._take(phase, number, direction, part, group)
 
-    def _take(self, phase: Phase, turn: Any, direction: Any, part: Any, group: Any) -> None:
-        time = None if turn is None else _in_order(turn, self.length, direction, self.backwards)
-        phase.run(Group(direction, group * self.rows), time, part)
+    def _take(self, phase: Phase, number: Any, direction: Any, part: Any, group: Any) -> None:
+        phase.run(Group(direction, group * self.rows), self._turn(number, direction), part)
+
+    def _turn(self, number: Any, direction: Any) -> Turn | None:
+        """What a direction takes at its turn; it reads what it wrote at the one before."""
+        if number is None:
+            return None
+        before = tirx.floormod(number, 2)
+        return Turn(_time(number, self.length, direction, self.backwards), before, 1 - before)
 
 
-def _rows(batch: Any, tasks: int) -> int:
+def _rows(batch: Any, tasks: int, most: int) -> int:
     """How many sequences a thread takes at once: so few that there are ``tasks``, where that is known."""
-    if not isinstance(batch, int | tirx.IntImm):
-        return ROWS
+    if not _is_constant(batch):
+        return most
     count = int(batch)
-    groups = max(ceil(count / ROWS), min(count, tasks), 1)
+    groups = max(ceil(count / most), min(count, tasks), 1)
     return max(1, ceil(count / groups))
 
 
-def _in_order(turn: Any, length: Any, direction: Any, backwards: tuple[bool, ...]) -> Any:
+def _is_constant(extent: Any) -> bool:
+    return isinstance(extent, int | tirx.IntImm)
+
+
+def _time(number: Any, length: Any, direction: Any, backwards: tuple[bool, ...]) -> Any:
     """The step that a direction takes at its turn."""
     if not any(backwards):
-        return turn
-    reverse = length - 1 - turn
-    return reverse if all(backwards) else tirx.Select(direction == backwards.index(True), reverse, turn)
+        return number
+    reverse = length - 1 - number
+    return reverse if all(backwards) else tirx.Select(direction == backwards.index(True), reverse, number)
 
 
 __all__ = ["Kind", "Recurrence", "pack", "packed", "recurrent"]

@@ -1,20 +1,22 @@
 """One step in time of recurrent layers, of some sequences at once, as statements of TVM's script.
 
-A block of columns of the product of hidden states and weights stays in registers: of one sequence as many
-columns as lie in one piece, of several fewer columns, by weights that are read once for all.
+The gates of a vector of a state are multiplied in registers and blended at once. States are kept twice,
+before a step and after it, since all of the first is read for each vector of the second.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import gcd
+from itertools import product
+from math import ceil
 from typing import Any, Literal
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.activations import SIGMOID, TANH, Activation, activated
+from topi_ext.compute.recurrence_tiles import Tile, lanes_of, parts_of
 
 Kind = Literal["LSTM", "GRU", "RNN"]
 
@@ -27,13 +29,6 @@ _USUAL: dict[Kind, tuple[Activation, ...]] = {
 
 OPTIONAL = ("hidden", "cell", "lengths", "bias", "peepholes")
 """What a layer may be given beside its data and weights; see :func:`recurrent`."""
-
-LANES, VECTORS = 16, 4
-"""Longest vector, and most of them in a block of columns."""
-
-ROWS = 6
-"""Most sequences of which a step is taken at once. With sixteen columns each, their sums leave three of the
-sixteen registers of AVX2 for weights and states."""
 
 
 @dataclass(frozen=True)
@@ -74,216 +69,281 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A step: its ``time`` in the sequence, and which of both copies of the states is read and written."""
+
+    time: Any
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
 class _Sequence:
-    """One direction of one sequence of the batch; called, the index of a place of its state or gates."""
+    """One direction of a sequence; called, the index of a place of its state, in a copy or step of it."""
 
     direction: Any
     row: Any
 
-    def __call__(self, place: Any) -> tuple[Any, Any, Any]:
-        return self.direction, self.row, place
+    def __call__(self, place: Any, *outer: Any) -> tuple[Any, ...]:
+        return (*outer, self.direction, self.row, place)
 
 
 @dataclass(frozen=True)
 class Phase:
     """What of a step has to be done before the next: ``parts`` that do not depend on each other.
 
-    ``run`` takes the group, the step and the part.
+    ``run`` takes the group, the :class:`Turn`, None where there is none, and the part.
     """
 
     parts: int
     run: Callable[[Group, Any, Any], None]
 
 
+Gates = Callable[[int], Any]
+"""Of a gate's number the sum of its products, in the lane that is computed."""
+
+State = Callable[[_Sequence, Turn, Any], Any]
+"""An element, by its place, of what of a sequence the matrix multiplies."""
+
+Blend = Callable[[_Sequence, Turn, Any, Gates], None]
+"""What becomes of the gates of one place of a sequence's states."""
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Of a group's sequences at a turn, of ``vectors`` of all gates: [rows, vectors, gates, lanes]."""
+
+    turn: Turn
+    vectors: Sequence[Any]
+    found: Any
+
+    def of(self, row: Any, vector: int, lane: Any, gate: int) -> Any:
+        return self.found[row, vector, gate, lane]
+
+
 @dataclass(frozen=True)
 class Step:
-    """The buffers of all sequences, and what a step does with them; ``width``: columns of all gates.
+    """The buffers of all sequences, and what a step does with them.
 
-    A group has ``rows`` sequences, or what is left of the ``batch``. ``given`` are those of
-    :data:`OPTIONAL` that there are.
+    A group has ``tile.rows`` sequences, or what is left of the ``batch``. ``kept`` are both copies of each
+    state [2, D, B, H], ``update`` and ``reset`` [D, B, H] what the first of two phases of a GRU hands to the
+    second. ``given`` are those of :data:`OPTIONAL` that there are.
     """
 
     recurrence: Recurrence
+    tile: Tile
     batch: Any
-    rows: int
     hidden: int
-    width: int
     data: Any
     matrix: Any
-    states: Sequence[Any]
-    gates: Any
+    kept: Sequence[Any]
+    update: Any
     reset: Any
     result: Any
     given: Mapping[str, Any]
 
     @property
-    def bias(self) -> Any:
-        return self.given.get("bias")
-
-    @property
     def lanes(self) -> int:
         """Elements of a state in a vector."""
-        return gcd(self.hidden, LANES)
+        return lanes_of(self.hidden)
 
     @property
     def parts(self) -> int:
         """Vectors of a state."""
-        return self.hidden // self.lanes
+        return parts_of(self.hidden)
 
-    def begin(self, group: Group, step: Any, part: Any) -> None:
-        """Set one vector of the states to what comes first."""
-        del step
+    def begin(self) -> Phase:
+        """Set the states to what comes first."""
 
-        def set_first(at: _Sequence, name: str, state: Any) -> None:
-            first = self.given.get(name)
-            self._each(
-                part,
-                lambda place: _set(state, at(place), T.float32(0) if first is None else first[at(place)]),
-            )
+        def set_first(row: Any, at: _Sequence, part: Any) -> None:
+            del row
+            for name, copies in zip(self.recurrence.states, self.kept, strict=True):
+                first = self.given.get(name)
+                with self._each(part) as (_, place):
+                    copies[at(place, 0)] = T.float32(0) if first is None else first[at(place)]
 
-        for name, state in zip(self.recurrence.states, self.states, strict=True):
-            self._of_each(group, partial(set_first, name=name, state=state))
+        return self._of_states(set_first)
+
+    def end(self, last: Any, states: Sequence[Any]) -> Phase:
+        """Give the ``states``, whose copy ``last`` was written last."""
+
+        def give(row: Any, at: _Sequence, part: Any) -> None:
+            del row
+            for state, copies in zip(states, self.kept, strict=True):
+                with self._each(part) as (_, place):
+                    state[at(place)] = copies[at(place, last)]
+
+        return self._of_states(give)
 
     def phases(self) -> list[Phase]:
-        """A step: products of the hidden state, in one phase or around a reset, and what is made of them."""
-        hidden, width, kind = self.hidden, self.width, self.recurrence.kind
-        last = Phase(self.parts, self._blended)
-        if kind != "GRU":
-            return [self._product(self.states[0], 0, width, self._from_data), last]
-        if self.bias is not None:
-            return [self._product(self.states[0], 0, width, self._from_bias), last]
-        return [
-            self._product(self.states[0], 0, 2 * hidden, self._from_data),
-            Phase(self.parts, self._before_product),
-            self._product(self.reset, 2 * hidden, hidden, self._from_data),
-            last,
+        """All gates at once, or those that a reset needs before those that need the reset."""
+        blend: Blend = {"LSTM": self._long_short_term, "GRU": self._gated, "RNN": self._simple}[
+            self.recurrence.kind
         ]
+        if self.recurrence.kind == "GRU" and self.bias is None:
+            return [
+                self._phase(range(2), self._hidden, self._reset),
+                self._phase(
+                    range(2, 3),
+                    lambda at, turn, place: self.reset[at(place)],
+                    self._after_reset,
+                    is_last=True,
+                ),
+            ]
+        return [self._phase(range(self.recurrence.gates), self._hidden, blend, is_last=True)]
 
-    def _each(self, part: Any, do: Callable[[Any], None]) -> None:
-        """For the elements of one vector of a state."""
+    def _of_states(self, do: Callable[..., None]) -> Phase:
+        """What is done with each vector of the states, at no turn."""
+        return Phase(self.parts, lambda group, turn, part: self._of_each(group, partial(do, part=part)))
+
+    @property
+    def bias(self) -> Any:
+        return self.given.get("bias")
+
+    def _hidden(self, at: _Sequence, turn: Turn, place: Any) -> Any:
+        return self.kept[0][at(place, turn.before)]
+
+    def _let_through(self, at: _Sequence, turn: Turn, place: Any) -> Any:
+        del turn
+        return self.reset[at(place)]
+
+    @contextmanager
+    def _each(self, part: Any) -> Iterator[tuple[Any, Any]]:
+        """The lanes of a vector of a state, and their places; the last may begin in the vector before."""
         with T.vectorized(0, self.lanes) as lane:
-            do(part * self.lanes + lane)
+            yield lane, self._start(part) + lane
 
-    def _of_each(self, group: Group, do: Callable[[_Sequence], None]) -> None:
-        """For the sequences of a group."""
-        with T.serial(0, self.rows) as place:
+    def _start(self, part: Any) -> Any:
+        start = part * self.lanes
+        return start if self.hidden % self.lanes == 0 else tirx.min(start, self.hidden - self.lanes)
+
+    def _of_each(self, group: Group, do: Callable[..., None]) -> None:
+        """For the sequences of a group, whose place in it comes first."""
+        with T.serial(0, self.tile.rows) as place:
             row = group.first + place
             with self._inside(row):
-                do(_Sequence(group.direction, row))
+                do(place, _Sequence(group.direction, row))
 
     @contextmanager
     def _inside(self, row: Any) -> Iterator[None]:
         """Of a row that may be behind the batch, for those that are not."""
         with ExitStack() as branch:
-            if not isinstance(self.batch, int | tirx.IntImm) or int(self.batch) % self.rows:
+            if not isinstance(self.batch, int | tirx.IntImm) or int(self.batch) % self.tile.rows:
                 branch.enter_context(T.If(row < self.batch))
                 branch.enter_context(T.Then())
             yield
 
-    def _running(self, row: Any, step: Any) -> Any:
-        """Whether a sequence has not ended before a step; None where all go to the end."""
+    def _where_running(
+        self, at: _Sequence, turn: Turn, do: Callable[[], None], otherwise: Callable[[], None] | None = None
+    ) -> None:
+        """``do`` it if the sequence has not ended before the step, ``otherwise`` the other."""
         lengths = self.given.get("lengths")
-        return None if lengths is None else step < lengths[row]
-
-    def _before_product(self, group: Group, step: Any, part: Any) -> None:
-        del step
-        self._of_each(group, lambda at: self._each(part, lambda place: self._reset(at, place)))
-
-    def _blended(self, group: Group, step: Any, part: Any) -> None:
-        """What becomes of the gates, and the result."""
-        kind = self.recurrence.kind
-        blend = {"LSTM": self._long_short_term, "GRU": self._gated, "RNN": self._simple}[kind]
-
-        def give(at: _Sequence, value: Callable[[Any], Any]) -> None:
-            self._each(part, lambda place: _set(self.result, (step, *at(place)), value(place)))
-
-        def after(at: _Sequence) -> None:
-            self._each(part, lambda place: blend(at, step, place))
-            give(at, lambda place: self.states[0][at(place)])
-
-        def finished(at: _Sequence) -> None:
-            running = self._running(at.row, step)
-            if running is None:
-                after(at)
-                return
-            with T.If(running):
-                with T.Then():
-                    after(at)
+        if lengths is None:
+            do()
+            return
+        with T.If(turn.time < lengths[at.row]):
+            with T.Then():
+                do()
+            if otherwise is not None:
                 with T.Else():
-                    give(at, lambda place: T.float32(0))
+                    otherwise()
 
-        self._of_each(group, finished)
+    def _phase(self, gates: range, state: State, blend: Blend, *, is_last: bool = False) -> Phase:
+        """Products of ``state`` for some gates, and what they blend to; the last sets states and results."""
+        span = self.tile.span(len(gates), self.parts)
 
-    def _from_data(self, sequence: _Sequence, step: Any, column: Any) -> Any:
-        return self.data[step, sequence.row, sequence.direction * self.width + column]
+        def run(group: Group, turn: Turn, part: Any) -> None:
+            first = part * span if self.parts % span == 0 else tirx.min(part * span, self.parts - span)
+            sums = _Sums(turn, [first + number for number in range(span)], self._sums(span))
+            self._multiply(sums, group, gates, state)
 
-    def _from_bias(self, sequence: _Sequence, step: Any, column: Any) -> Any:
-        del step
-        return self.bias[sequence.direction, column]
+            def finish(row: Any, at: _Sequence) -> None:
+                for number, vector in enumerate(sums.vectors):
+                    with self._each(vector) as (lane, place):
+                        blend(at, turn, place, partial(sums.of, row, number, lane))
 
-    def _product(self, state: Any, first: int, count: int, initial: Callable[..., Any]) -> Phase:
-        """``count`` columns of the gates from ``first`` on: ``initial``, and a state by the matrix."""
-        lanes = gcd(self.width, LANES)
-        block = gcd(first, count, LANES * VECTORS)
+            def idle(at: _Sequence) -> None:
+                for vector in sums.vectors:
+                    with self._each(vector) as (_, place):
+                        self._stay(at, turn, place)
 
-        def tile(at: Sequence[_Sequence], step: Any, start: Any, vectors: int) -> None:
-            """Vectors of columns from the vector ``start`` on, of some sequences."""
-            sums = T.buffer_proxy(T.alloc_buffer((len(at) * vectors * lanes,), "float32", scope="local"))
+            self._of_each(
+                group,
+                lambda row, at: self._where_running(
+                    at, turn, partial(finish, row, at), partial(idle, at) if is_last else None
+                ),
+            )
 
-            def each(do: Callable[[_Sequence, Any, Any], None]) -> None:
-                for place, sequence in enumerate(at):
-                    for vector in range(vectors):
-                        with T.vectorized(0, lanes) as lane:
-                            own = (place * vectors + vector) * lanes + lane
-                            do(sequence, (own,), (start + vector, lane))
+        return Phase(ceil(self.parts / span), run)
 
-            def begin(sequence: _Sequence, own: Any, column: Any) -> None:
-                _set(sums, own, initial(sequence, step, column[0] * lanes + column[1]))
+    def _sums(self, span: int) -> Any:
+        shape = (self.tile.rows, span, self.recurrence.gates, self.lanes)
+        return T.buffer_proxy(T.alloc_buffer(shape, "float32", scope="local"))
 
-            def end(sequence: _Sequence, own: Any, column: Any) -> None:
-                _set(self.gates, sequence(column[0] * lanes + column[1]), sums[own])
+    def _multiply(self, sums: _Sums, group: Group, gates: range, state: State) -> None:
+        """Set the sums of a group: of its sequences together, or of the only one that is left."""
+        last = _Sequence(group.direction, group.first)
 
-            each(begin)
-            with T.serial(0, self.hidden) as depth:
+        def alone() -> None:
+            self._where_running(last, sums.turn, lambda: self._products(sums, [last], list(gates), state))
 
-                def add(sequence: _Sequence, own: Any, column: Any) -> None:
-                    factor = self.matrix[sequence.direction, column[0], depth, column[1]]
-                    _set(sums, own, sums[own] + state[sequence(depth)] * factor)
+        if self.tile.rows == 1:
+            alone()
+            return
+        # Rows behind the batch are computed as its last one, which has the same gates.
+        rows = [tirx.min(group.first + row, self.batch - 1) for row in range(self.tile.rows)]
+        sequences = [_Sequence(group.direction, row) for row in rows]
+        size = self.tile.portion(len(gates))
+        with T.If(group.first == self.batch - 1):
+            with T.Then():
+                alone()
+            with T.Else(), T.serial(0, len(gates) // size) as portion:
+                some = [gates.start + portion * size + number for number in range(size)]
+                self._products(sums, sequences, some, state)
 
-                each(add)
-            each(end)
+    def _products(
+        self, sums: _Sums, sequences: Sequence[_Sequence], gates: Sequence[Any], state: State
+    ) -> None:
+        """Set the sums of some sequences and gates, which stay in registers meanwhile."""
+        block = list(product(range(len(sequences)), range(len(sums.vectors)), gates))
+        kept = T.buffer_proxy(T.alloc_buffer((len(block) * self.lanes,), "float32", scope="local"))
 
-        def vector_of(part: Any) -> Any:
-            return first // lanes + part * (block // lanes)
+        def each(do: Callable[[Any, int, int, Any, Any], None]) -> None:
+            for own, (row, number, gate) in enumerate(block):
+                with T.vectorized(0, self.lanes) as lane:
+                    do(own * self.lanes + lane, row, number, gate, lane)
 
-        def alone(group: Group, step: Any, part: Any) -> None:
-            running = self._running(group.first, step)
-            with ExitStack() as branch:
-                if running is not None:
-                    branch.enter_context(T.If(running))
-                    branch.enter_context(T.Then())
-                tile([_Sequence(group.direction, group.first)], step, vector_of(part), block // lanes)
+        def begin(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
+            place = self._start(sums.vectors[number]) + lane
+            kept[own] = self._initial(sequences[row], sums.turn, gate, place)
 
-        def together(group: Group, step: Any, part: Any) -> None:
-            # Rows behind the batch are computed as its last one, which has the same gates.
-            rows = [tirx.min(group.first + row, self.batch - 1) for row in range(self.rows)]
-            with T.serial(0, block // lanes) as vector:
-                tile([_Sequence(group.direction, row) for row in rows], step, vector_of(part) + vector, 1)
+        def end(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
+            sums.found[row, number, gate, lane] = kept[own]
 
-        def run(group: Group, step: Any, part: Any) -> None:
-            if self.rows == 1:
-                alone(group, step, part)
-                return
-            with T.If(group.first == self.batch - 1):
-                with T.Then():
-                    alone(group, step, part)
-                with T.Else():
-                    together(group, step, part)
+        each(begin)
+        with T.serial(0, self.hidden) as depth:
 
-        return Phase(count // block, run)
+            def add(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
+                at = sequences[row]
+                factor = self.matrix[at.direction, sums.vectors[number], gate, depth, lane]
+                kept[own] = kept[own] + state(at, sums.turn, depth) * factor
 
-    def _gate(self, sequence: _Sequence, index: int, place: Any) -> Any:
-        return self.gates[sequence(index * self.hidden + place)]
+            each(add)
+        each(end)
+
+    def _initial(self, at: _Sequence, turn: Turn, gate: Any, place: Any) -> Any:
+        """To what the products of a gate are added; data of a new state come behind a reset of all these."""
+        if self.bias is None:
+            return self._from_data(at, turn, gate, place)
+        bias = self.bias[at.direction, gate * self.hidden + place]
+        data = self._from_data(at, turn, gate, place)
+        if isinstance(gate, int):
+            return bias if gate == 2 else bias + data
+        return bias + tirx.Select(gate == 2, T.float32(0), data)
+
+    def _from_data(self, at: _Sequence, turn: Turn, gate: Any, place: Any) -> Any:
+        column = (at.direction * self.recurrence.gates + gate) * self.hidden + place
+        return self.data[turn.time, at.row, column]
 
     def _activated(self, at: _Sequence, index: int, value: Any) -> Any:
         """One of the direction's activations."""
@@ -294,53 +354,52 @@ class Step:
         first, last = (activated(form, value) for form in (forms[0], forms[-1]))
         return first if forms[0] == forms[-1] else tirx.Select(at.direction == 0, first, last)
 
-    def _simple(self, at: _Sequence, step: Any, place: Any) -> None:
-        del step
-        _set(self.states[0], at(place), self._activated(at, 0, self._gate(at, 0, place)))
+    def _leave(self, at: _Sequence, turn: Turn, place: Any, hidden: Any) -> None:
+        """Set the hidden state, and the result."""
+        self.kept[0][at(place, turn.after)] = hidden
+        self.result[at(place, turn.time)] = self.kept[0][at(place, turn.after)]
 
-    def _long_short_term(self, at: _Sequence, step: Any, place: Any) -> None:
+    def _stay(self, at: _Sequence, turn: Turn, place: Any) -> None:
+        """Behind the end of a sequence its states stay, and its results are zero."""
+        for copies in self.kept:
+            copies[at(place, turn.after)] = copies[at(place, turn.before)]
+        self.result[at(place, turn.time)] = T.float32(0)
+
+    def _simple(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
+        self._leave(at, turn, place, self._activated(at, 0, gates(0)))
+
+    def _long_short_term(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
         """Gates in the order input, output, forget, cell."""
-        del step
-        (hidden, cell), peepholes = self.states, self.given.get("peepholes")
+        cells, peepholes = self.kept[1], self.given.get("peepholes")
+        cell, fresh_cell = cells[at(place, turn.before)], at(place, turn.after)
 
-        def opened(index: int) -> Any:
-            gate = self._gate(at, index, place)
+        def opened(index: int, seen: Any) -> Any:
+            gate = gates(index)
             if peepholes is not None:
-                gate = gate + peepholes[at.direction, index * self.hidden + place] * cell[at(place)]
+                gate = gate + peepholes[at.direction, index * self.hidden + place] * seen
             return self._activated(at, 0, gate)
 
-        fresh = opened(0) * self._activated(at, 1, self._gate(at, 3, place))
-        kept = T.float32(1) - opened(0) if self.recurrence.input_forget else opened(2)
-        _set(cell, at(place), kept * cell[at(place)] + fresh)
-        # Its peephole sees the cell as it is now.
-        _set(hidden, at(place), opened(1) * self._activated(at, 2, cell[at(place)]))
+        fresh = opened(0, cell) * self._activated(at, 1, gates(3))
+        passed = T.float32(1) - opened(0, cell) if self.recurrence.input_forget else opened(2, cell)
+        cells[fresh_cell] = passed * cell + fresh
+        self._leave(at, turn, place, opened(1, cells[fresh_cell]) * self._activated(at, 2, cells[fresh_cell]))
 
-    def _reset(self, at: _Sequence, place: Any) -> None:
+    def _gated(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
+        """Gates in the order update, reset, hidden; reset is the product of the state, with its bias."""
+        passed = self._activated(at, 0, gates(1)) * gates(2)
+        fresh = self._activated(at, 1, self._from_data(at, turn, 2, place) + passed)
+        self._blend(at, turn, place, self._activated(at, 0, gates(0)), fresh)
+
+    def _reset(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
         """The hidden state as far as the second gate lets it through."""
-        passed = self._activated(at, 0, self._gate(at, 1, place))
-        _set(self.reset, at(place), passed * self.states[0][at(place)])
+        self.update[at(place)] = self._activated(at, 0, gates(0))
+        self.reset[at(place)] = self._activated(at, 0, gates(1)) * self._hidden(at, turn, place)
 
-    def _gated(self, at: _Sequence, step: Any, place: Any) -> None:
-        """Gates in the order update, reset, hidden; with a bias their products are still without the data."""
+    def _after_reset(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
+        self._blend(at, turn, place, self.update[at(place)], self._activated(at, 1, gates(2)))
 
-        def gate(index: int) -> Any:
-            own = self._gate(at, index, place)
-            return own if self.bias is None else own + data(index)
-
-        def data(index: int) -> Any:
-            return self._from_data(at, step, index * self.hidden + place)
-
-        (hidden,) = self.states
-        if self.bias is not None:
-            again = data(2) + self._activated(at, 0, gate(1)) * self._gate(at, 2, place)
-            _set(self.gates, at(2 * self.hidden + place), again)
-        _set(self.gates, at(place), self._activated(at, 0, gate(0)))
-        update, fresh = self._gate(at, 0, place), self._activated(at, 1, self._gate(at, 2, place))
-        _set(hidden, at(place), (T.float32(1) - update) * fresh + update * hidden[at(place)])
+    def _blend(self, at: _Sequence, turn: Turn, place: Any, update: Any, fresh: Any) -> None:
+        self._leave(at, turn, place, (T.float32(1) - update) * fresh + update * self._hidden(at, turn, place))
 
 
-def _set(buffer: Any, index: tuple[Any, ...], value: Any) -> None:
-    buffer[index] = value
-
-
-__all__ = ["LANES", "OPTIONAL", "ROWS", "VECTORS", "Group", "Kind", "Phase", "Recurrence", "Step"]
+__all__ = ["OPTIONAL", "Group", "Kind", "Phase", "Recurrence", "Step", "Turn"]
