@@ -44,7 +44,7 @@ def recurrent(
     LSTM multiply the cell for the gates input, output and forget.
     """
     length, batch, _ = projected.shape
-    directions, _, gates, hidden, _ = (int(extent) for extent in weight.shape)
+    directions, _, hidden, gates, _ = (int(extent) for extent in weight.shape)
     count, threads = len(recurrence.states), processor.threads
     state = (directions, batch, hidden)
     shapes = [(length, *state), *[state] * count, *[(2, *state)] * count, state, state]

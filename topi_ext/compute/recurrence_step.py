@@ -325,7 +325,7 @@ class Step:
 
             def add(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
                 at = sequences[row]
-                factor = self.matrix[at.direction, sums.vectors[number], gate, depth, lane]
+                factor = self.matrix[at.direction, sums.vectors[number], depth, gate, lane]
                 kept[own] = kept[own] + state(at, sums.turn, depth) * factor
 
             each(add)

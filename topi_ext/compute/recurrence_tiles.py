@@ -26,13 +26,13 @@ def parts_of(hidden: int) -> int:
 
 
 def packed(weight: np.ndarray) -> np.ndarray:
-    """A weight [D, H, gates * H] in vectors of columns, each in one piece: [D, parts, gates, H, lanes]."""
+    """A weight [D, H, gates * H] in vectors of columns, those of a part together: [D, parts, H, gates, lanes]."""
     directions, hidden, columns = weight.shape
     lanes = lanes_of(hidden)
     starts = np.minimum(np.arange(parts_of(hidden)) * lanes, hidden - lanes)
     places = starts[:, None] + np.arange(lanes)
     gates = weight.reshape(directions, hidden, columns // hidden, hidden)
-    return np.ascontiguousarray(gates[..., places].transpose(0, 3, 2, 1, 4))
+    return np.ascontiguousarray(gates[..., places].transpose(0, 3, 1, 2, 4))
 
 
 def pack(weight: te.Tensor) -> te.Tensor:
@@ -41,12 +41,12 @@ def pack(weight: te.Tensor) -> te.Tensor:
     lanes = lanes_of(hidden)
 
     def element(
-        direction: tirx.Var, part: tirx.Var, gate: tirx.Var, depth: tirx.Var, lane: tirx.Var
+        direction: tirx.Var, part: tirx.Var, depth: tirx.Var, gate: tirx.Var, lane: tirx.Var
     ) -> object:
         start = tirx.min(part * lanes, hidden - lanes)
         return weight[direction, depth, gate * hidden + start + lane]
 
-    shape = (directions, parts_of(hidden), columns // hidden, hidden, lanes)
+    shape = (directions, parts_of(hidden), hidden, columns // hidden, lanes)
     return te.compute(shape, element, name="packed")
 
 

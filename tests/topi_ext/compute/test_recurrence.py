@@ -175,9 +175,9 @@ def test_vectors_of_columns_lie_in_one_piece(hidden: int, parts: int, lanes: int
     """The last of a gate begins in the one before where it would end behind the gate."""
     weight = random(2, hidden, 3 * hidden)
     stored = packed(weight)
-    assert stored.shape == (2, parts, 3, hidden, lanes)
-    np.testing.assert_array_equal(stored[1, -1, 2, 0], weight[1, 0, -lanes:])
-    np.testing.assert_array_equal(stored[1, 0, 1, 0], weight[1, 0, hidden : hidden + lanes])
+    assert stored.shape == (2, parts, hidden, 3, lanes)
+    np.testing.assert_array_equal(stored[1, -1, 0, 2], weight[1, 0, -lanes:])
+    np.testing.assert_array_equal(stored[1, 0, 0, 1], weight[1, 0, hidden : hidden + lanes])
 
 
 def test_a_computed_weight_is_packed_alike() -> None:

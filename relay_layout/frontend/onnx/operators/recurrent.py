@@ -61,7 +61,9 @@ def _recurrent(node: Node) -> Value:
     recurrence, rows = layer.recurrence, layer.rows
     matrix = _permuted(node, node.input(1), [2, 0, 1])
     matrix = _reshaped(node, matrix, [layer.inputs, layer.directions * rows])
+    # As rows of one matrix: of single sequences, steps would be multiplied one by one.
     data = layer.time_first(node, node.input(0))
+    data = _reshaped(node, data, [layer.length * layer.batch, layer.inputs])
     projected = node.emit(relax.op.matmul(node.expression(data), node.expression(matrix)), "data")
     own_bias = recurrence.kind == "GRU" and bool(node.attributes.get("linear_before_reset", 0))
     bias: Value = None
@@ -69,6 +71,8 @@ def _recurrent(node: Node) -> Value:
         added, bias = (_columns(node, node.input(3), start, start + rows) for start in (0, rows))
         added = _reshaped(node, added if own_bias else _sum(node, added, bias), [-1])
         projected = node.emit(relax.op.add(projected, node.expression(added)), "data")
+    sequences = [layer.length, layer.batch, layer.directions * rows]
+    projected = node.emit(relax.op.reshape(projected, sequences), "data")
     if own_bias and bias is None:
         bias = np.zeros([layer.directions, rows], str(projected.ty.dtype))
     optional = {

@@ -114,7 +114,9 @@ def _layer(
         )
     elif kind == "GRU":
         own = torch.stack(weights).new_zeros(len(params), weights[0].shape[0])
-    projected = torch.nn.functional.linear(data, torch.cat(matrices), bias)
+    # As rows of one matrix: of single sequences, steps would be multiplied one by one.
+    projected = torch.nn.functional.linear(data.flatten(0, 1), torch.cat(matrices), bias)
+    projected = projected.unflatten(0, data.shape[:2])
     weight = torch.stack([matrix.t() for matrix in weights])
     backwards = [False, True][: len(params)]
     cell = states[1] if len(states) > 1 else None
