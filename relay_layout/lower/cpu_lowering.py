@@ -13,6 +13,7 @@ from relay_layout.lower.fusion.attention import join_attention
 from relay_layout.lower.fusion.separable import Decide, has_separable, is_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.integers import lower_integers
+from relay_layout.lower.legalize.product_rows import multiply_as_rows
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.legalize.rejoined_parts import merge_parts
 from relay_layout.lower.legalize.scattering import scatter_rows
@@ -40,6 +41,7 @@ class CpuLowering(Lowering):
         """Sorts are ours where :func:`legalization_map` has them, and TVM's elsewhere."""
         return [
             as_pass(unroll_layers, self.target.name, has_loop=True),
+            as_pass(multiply_as_rows),
             as_pass(by_pixel_rows, self.target),
             as_pass(lower_integers, self.target),
             as_pass(merge_views),

@@ -26,7 +26,7 @@ def parts_of(hidden: int) -> int:
 
 
 def packed(weight: np.ndarray) -> np.ndarray:
-    """A weight [D, H, gates * H] in vectors of columns, those of a part together: [D, parts, H, gates, lanes]."""
+    """A weight [D, H, gates * H] in vectors of columns, parts of all gates: [D, parts, H, gates, lanes]."""
     directions, hidden, columns = weight.shape
     lanes = lanes_of(hidden)
     starts = np.minimum(np.arange(parts_of(hidden)) * lanes, hidden - lanes)
