@@ -12,7 +12,6 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from relay_layout.ir import (
     Constant,
     Expression,
-    Extent,
     constant,
     constant_array,
     is_static,
@@ -49,27 +48,24 @@ class _Rows(PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> Expression:
         call = super().visit_call_(call)
-        name, shape = operator_name(call), shape_of(call)
+        name = operator_name(call)
         if name == "matmul" and _is_of_few_rows(call):
             data, weight = call.args
-            return self._view(call, [self._rows_of(data), weight], shape or ())
-        if shape is not None and len(shape) > 2 and is_elementwise(name):
-            operands = self._operands(call, shape)
-            if operands is not None:
-                return self._view(call, operands, shape)
-        return call
+            return self._view(call, [self._rows_of(data), weight])
+        operands = self._operands(call) if is_elementwise(name) else None
+        return call if operands is None else self._view(call, operands)
 
-    def _view(self, call: relax.Call, operands: list[Expression], shape: tuple[Extent, ...]) -> relax.Call:
+    def _view(self, call: relax.Call, operands: list[Expression]) -> relax.Call:
         """The call of operands in rows, seen as what it was."""
         rows = self.builder_.emit(relax.Call(call.op, operands, call.attrs, call.ty_args), self.name)
         self.made.add(rows)
-        return relax.op.reshape(rows, shape)
+        return relax.op.reshape(rows, shape_of(call))
 
-    def _operands(self, call: relax.Call, shape: tuple[Extent, ...]) -> list[Expression] | None:
+    def _operands(self, call: relax.Call) -> list[Expression] | None:
         """Those of an elementwise call in rows; None where none is made of rows, or one fits no rows."""
         if not any(self._source(operand) is not None for operand in call.args):
             return None
-        found = []
+        shape, found = shape_of(call) or (), []
         for operand in call.args:
             extents = shape_of(operand)
             if extents is None or not extents:
