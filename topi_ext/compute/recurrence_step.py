@@ -183,12 +183,7 @@ class Step:
         if self.recurrence.kind == "GRU" and self.bias is None:
             return [
                 self._phase(range(2), self._hidden, self._reset),
-                self._phase(
-                    range(2, 3),
-                    lambda at, turn, place: self.reset[at(place)],
-                    self._after_reset,
-                    is_last=True,
-                ),
+                self._phase(range(2, 3), self._let_through, self._after_reset, is_last=True),
             ]
         return [self._phase(range(self.recurrence.gates), self._hidden, blend, is_last=True)]
 
