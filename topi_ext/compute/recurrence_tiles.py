@@ -55,7 +55,8 @@ class Tile:
     """Sums that a core keeps in its registers, of ``rows`` sequences.
 
     A vector of a state takes ``registers`` of the core's. Of several sequences there is room for ``gates``;
-    of one there are ``sums`` at least, so that no multiply-add waits for the one before.
+    of one so many vectors are taken at once that there are up to ``sums``: with more of them no multiply-add
+    would wait for the one before.
     """
 
     rows: int
@@ -67,7 +68,7 @@ class Tile:
         """Of how many of a state's ``parts`` that many gates are taken at once."""
         if self.rows > 1:
             return 1
-        return min(parts, ceil(self.sums / (gates * self.registers)))
+        return max(1, min(parts, self.sums // (gates * self.registers)))
 
     def portion(self, gates: int) -> int:
         """Of how many ``gates`` the sums of several sequences are kept at once; a divisor."""
