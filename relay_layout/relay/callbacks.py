@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
+from relay_layout.relay.entered import Entered
 from relay_layout.relay.registries import Callback, Registry
 
 CONVERT = Registry("convert layout", ("attrs", "inputs", "tinfos", "desired_layouts"), LayoutError)
@@ -80,14 +79,12 @@ def _text(layout: str | Layout | None) -> str:
     return "" if text in ("__undef__", "undef") else text
 
 
-class LayoutConfig:
+class LayoutConfig(Entered):
     """``with LayoutConfig(skip_layers=[0]):`` leaves out convolutions by their position.
 
     Positions count nn.conv2d and nn.deformable_conv2d from 0 in the order in which they run; those beyond a
     module's last one leave out nothing. Configurations nest, the innermost holds; each thread has its own.
     """
-
-    _local = threading.local()
 
     def __init__(self, skip_layers: Sequence[int] | None = None) -> None:
         wanted = "skip_layers: a list of positions from 0 on is needed"
@@ -98,26 +95,3 @@ class LayoutConfig:
             if not isinstance(position, int | np.integer) or position < 0:
                 raise LayoutError(f"{wanted}, and {position!r} is none")
         self.skip_layers = frozenset(map(int, positions))
-
-    @classmethod
-    def current(cls) -> LayoutConfig:
-        """The configuration that holds here; without one, nothing is skipped."""
-        entered = cls._entered()
-        return entered[-1] if entered else cls()
-
-    @classmethod
-    def _entered(cls) -> list[LayoutConfig]:
-        entered: list[LayoutConfig] = cls._local.__dict__.setdefault("entered", [])
-        return entered
-
-    def __enter__(self) -> LayoutConfig:
-        self._entered().append(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._entered().pop()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
-from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any
 
 from relay_layout.errors import ModelError
+from relay_layout.relay.entered import Entered
 
 CALIBRATIONS = ("global_scale", "kl_divergence")
 WEIGHT_SCALES = ("power2", "max")
 
 
 @dataclass(frozen=True)
-class QConfig:
+class QConfig(Entered):
     """A configuration, which holds within ``with``; see :func:`qconfig` for what it may say."""
 
     nbit_input: int = 8
@@ -35,8 +34,6 @@ class QConfig:
     rounding: str = "UPWARD"
     calibrate_chunk_by: int = -1
     partition_conversions: str = "disabled"
-
-    _local: ClassVar[threading.local] = threading.local()
 
     def __post_init__(self) -> None:
         _one_of("dtype_input", self.dtype_input, ("int8",))
@@ -58,24 +55,6 @@ class QConfig:
     def guard(self, operator: str) -> bool:
         """Whether ``debug_enabled_ops`` leaves an operator to be quantized."""
         return self.debug_enabled_ops is None or operator in self.debug_enabled_ops
-
-    @classmethod
-    def entered(cls) -> list[QConfig]:
-        """Configurations that hold in this thread, the innermost last."""
-        held: list[QConfig] = cls._local.__dict__.setdefault("entered", [])
-        return held
-
-    def __enter__(self) -> QConfig:
-        self.entered().append(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.entered().pop()
 
 
 def qconfig(**options: Any) -> QConfig:
@@ -100,8 +79,7 @@ def qconfig(**options: Any) -> QConfig:
 
 def current_qconfig() -> QConfig:
     """The configuration that holds here; without one, the defaults."""
-    entered = QConfig.entered()
-    return entered[-1] if entered else QConfig()
+    return QConfig.current()
 
 
 def _one_of(name: str, value: object, known: Collection[object]) -> None:
