@@ -24,6 +24,7 @@ from topi_ext.codegen.identities import begin_with_infinity
 from topi_ext.codegen.interleave import interleave_stores
 from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts
 from topi_ext.codegen.llvm_functions import import_functions
+from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.replacing import replaced, replacing
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
@@ -75,6 +76,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 # Before all else: checks of arguments are most of what the other passes would walk.
                 *([tirx.transform.SkipAssert()] if _skips_asserts() else []),
                 inline_casts(),
+                sum_in_parts(),
                 interleave_stores(),
                 lower_dot_products(),
                 lower_bfloat16(),

@@ -44,7 +44,7 @@ def multiply_adds(lines: list[str]) -> list[str]:
     "layouts", [BLOCKED, {**CHANNELS_LAST, "kernel_layout": "OHWI16o"}], ids=["NCHW16c", "NHWC"]
 )
 def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, register: str) -> None:
-    """64 to 64 channels, 3x3, 56x56: one multiply-add per accumulator, and no accumulator on the stack."""
+    """64 to 64 channels, 3x3, 56x56: one multiply-add per accumulator, and nothing on the stack within a part."""
     case = ConvolutionCase(
         1, 64, 64, 56, 56, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", cpu=cpu, **layouts
     )
@@ -64,7 +64,10 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, re
         assert len(used) >= 0.4 * len(loop), loop
     total = sum(len(multiply_adds(loop)) for loop in innermost)
     reduction = next(loop for loop in loops if len(multiply_adds(loop)) == total)
-    assert [line for line in reduction if line.startswith("v") and "(%rsp)" in line] == []
+    on_stack = [line for line in reduction if line.startswith("v") and "(%rsp)" in line]
+    # Totals of the sums are stored, and read and stored, between parts of the reduction.
+    assert len(on_stack) <= 3 * total / len(innermost)
+    assert not any(line in loop for loop in innermost for line in on_stack)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,330 @@
+"""Long sums taken in parts, each of them begun at zero.
+
+A register to which thousands of products are added one after the other rounds each time to as many bits as
+the sum has by then. Of a sum of parts the error grows with the length of a part and with the number of parts
+instead (Higham, "The Accuracy of Floating Point Summation", SIAM J. Sci. Comput. 14, 1993).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import tvm
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_equal, structural_map, structural_walk
+
+from topi_ext.schedule.blocks import fixed, largest_divisor
+from topi_ext.schedule.overlap import uses
+
+PART = 256
+"""Additions of a part at most: so many that totals cost a hundredth of the time of a register tile."""
+
+_LONGEST_WHOLE = 320
+"""Sums of so many additions stay whole."""
+
+_MOST_PLACES = 64
+"""Places that one loop adds to: as many as there may be registers."""
+
+_DTYPE = "float32"
+
+_IN_MEMORY = "tirx.volatile"
+"""TVM's annotation of allocations that are read each time: totals in registers would take those of sums."""
+
+
+class _Place(NamedTuple):
+    """Elements of a buffer that are read and written at once: at an index, or ``lanes`` from there on."""
+
+    buffer: Any
+    index: Any
+    lanes: int
+
+    def load(self, buffer: Any) -> Any:
+        """``buffer`` at this place."""
+        return tirx.BufferLoad(buffer, [self._indices()])
+
+    def store(self, buffer: Any, value: Any) -> tirx.BufferStore:
+        """``buffer`` at this place becomes ``value``."""
+        return tirx.BufferStore(buffer, value, [self._indices()])
+
+    def zero(self) -> Any:
+        """Zero, or a vector of as many zeros as one store takes."""
+        zero, lanes = tirx.const(0.0, _DTYPE), self.lanes * self.buffer.dtype.lanes
+        return zero if lanes == 1 else tirx.Broadcast(zero, lanes)
+
+    def _indices(self) -> Any:
+        return self.index if self.lanes == 1 else tirx.Ramp(self.index, 1, self.lanes)
+
+
+def sum_in_parts() -> tvm.transform.Pass:
+    """Loops that add many float32 values to the same places add up those of a part at a time.
+
+    For functions whose buffers are flat and whose register tiles are unrolled. Totals lie in memory: between
+    two visits the loop turns for as long as a part takes.
+    """
+
+    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
+        del module, context
+        reader = _Reader()
+        loops = reader.read(func.body).loops
+        if not loops:
+            return func
+
+        def on_loop(loop: tirx.For) -> Any:
+            return _in_parts(loop, reader) if any(map(loop.same_as, loops)) else loop
+
+        return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.sum_in_parts")
+
+
+@dataclass
+class _Sums:
+    """What a statement does with buffers of float32."""
+
+    added: Counter[_Place] = field(default_factory=Counter)
+    """How often it adds to each place; a loop of unknown extent counts as one turn."""
+
+    stored: set[Any] = field(default_factory=set)
+    """Memory that it writes to otherwise."""
+
+    loops: list[tirx.For] = field(default_factory=list)
+    """The outermost loops in it whose sums are to be taken in parts."""
+
+    is_open: bool = False
+    """Whether a loop that adds has an unknown extent."""
+
+    @property
+    def longest(self) -> int:
+        """Additions to one place."""
+        return max(self.added.values(), default=0)
+
+    def then(self, other: "_Sums") -> "_Sums":
+        """What both statements do, one after the other."""
+        return _Sums(
+            self.added + other.added,
+            self.stored | other.stored,
+            self.loops + other.loops,
+            self.is_open or other.is_open,
+        )
+
+
+class _Reader:
+    """Reads a function's statements, and keeps which buffers lie in the same memory."""
+
+    def __init__(self) -> None:
+        self._views: dict[Any, Any] = {}
+
+    def read(self, statement: Any) -> _Sums:
+        """What a statement does with buffers of float32."""
+        if isinstance(statement, tirx.BufferStore):
+            return self._store(statement)
+        if isinstance(statement, tirx.SeqStmt):
+            return reduce(_Sums.then, map(self.read, statement.seq))
+        if isinstance(statement, tirx.For):
+            return self._loop(statement)
+        if isinstance(statement, tirx.IfThenElse):
+            cases = [case for case in (statement.then_case, statement.else_case) if case is not None]
+            return reduce(_Sums.then, map(self.read, cases))
+        if isinstance(statement, tirx.AttrStmt):
+            return self.read(statement.body)
+        if isinstance(statement, tirx.DeclBuffer):
+            viewed: list[Any] = []
+            structural_walk(statement.data, (tirx.Var, viewed.append))
+            if viewed:
+                self._views[statement.buffer] = self._memory(viewed[0])
+        return _Sums()
+
+    def _memory(self, buffer: Any) -> Any:
+        """What a buffer is a view of, which may be itself."""
+        return self._views.get(buffer, buffer)
+
+    def _store(self, store: tirx.BufferStore) -> _Sums:
+        if not str(store.buffer.dtype).startswith(_DTYPE):
+            return _Sums()
+        place = _added_to(store)
+        return _Sums(stored={self._memory(store.buffer)}) if place is None else _Sums(Counter([place]))
+
+    def _loop(self, loop: tirx.For) -> _Sums:
+        each = self.read(loop.body)
+        turns = fixed(loop.extent)
+        places = [place for place in each.added if self._memory(place.buffer) not in each.stored]
+        if loop.kind != tirx.ForKind.SERIAL or turns == 1:
+            places = []
+        added = Counter({place: each.added[place] * (turns or 1) for place in places})
+        is_open = bool(places) and (each.is_open or turns is None)
+        loops = each.loops
+        if is_open or max(added.values(), default=0) > _LONGEST_WHOLE:
+            if self._only_adds(loop, places):
+                loops = [loop]
+            else:
+                added.clear()
+        others = {self._memory(place.buffer) for place in each.added if place not in added}
+        return _Sums(added, each.stored | others, loops, is_open and bool(added))
+
+    def _only_adds(self, loop: tirx.For, places: Sequence[_Place]) -> bool:
+        """Whether a loop does nothing with the memory of these places but to add to them."""
+        memory = {self._memory(place.buffer): place.buffer for place in places}
+        loads: list[Any] = []
+        stores: list[Any] = []
+        defined: list[Any] = [loop.loop_var]
+
+        def on_load(load: TensorLoad) -> None:
+            if self._memory(load.source) in memory:
+                loads.append(load)
+
+        def on_store(store: tirx.BufferStore) -> None:
+            if self._memory(store.buffer) in memory:
+                stores.append(store)
+
+        structural_walk(
+            loop.body,
+            [
+                (TensorLoad, on_load),
+                (tirx.BufferStore, on_store),
+                (tirx.For, lambda inner: defined.append(inner.loop_var)),
+                (tirx.Bind, lambda bind: defined.append(bind.var)),
+            ],
+        )
+        return (
+            len(loads) == len(stores)
+            and len(places) <= _MOST_PLACES
+            and all(memory[self._memory(place.buffer)].same_as(place.buffer) for place in places)
+            and all(_is_one(buffer, places, defined) for buffer in memory.values())
+        )
+
+
+def _is_one(buffer: Any, places: Sequence[_Place], defined: Sequence[Any]) -> bool:
+    """Whether the places in a buffer lie apart, and are the same in each turn, which defines variables."""
+    own = [place for place in places if place.buffer.same_as(buffer)]
+    if len(own) == 1:
+        return not any(uses(own[0].index, variable) for variable in defined)
+    starts = [fixed(place.index) for place in own]
+    if None in starts:
+        return False
+    ordered = sorted((int(place.index), place.lanes) for place in own)
+    return all(start + lanes <= after for (start, lanes), (after, _) in pairwise(ordered))
+
+
+def _added_to(store: tirx.BufferStore) -> _Place | None:
+    """The place to which a statement adds something; None where it does anything else."""
+    if not isinstance(store.value, tirx.Add) or len(store.indices) != 1:
+        return None
+    loads = [side for side in (store.value.a, store.value.b) if isinstance(side, TensorLoad)]
+    own = [load for load in loads if load.source.same_as(store.buffer)]
+    if not any(structural_equal(load.indices, store.indices) for load in own):
+        return None
+    (index,) = store.indices
+    if not isinstance(index, tirx.Ramp):
+        return _Place(store.buffer, _plain(index), 1)
+    lanes = fixed(index.lanes)
+    return _Place(store.buffer, _plain(index.base), lanes) if lanes and fixed(index.stride) == 1 else None
+
+
+def _plain(index: Any) -> Any:
+    """Numbers as such, which are equal where they are the same."""
+    number = fixed(index)
+    return index if number is None else number
+
+
+def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
+    """The loop, which does nothing with some places but to add to them, with totals of its parts."""
+    totals = _Totals(list(reader.read(loop).added))
+    nest, guarded = _nest(loop, reader)
+    divided = nest[-1]
+    turns = fixed(divided.extent)
+    part = _turns_of_part(turns, reader.read(divided.body).longest)
+    parts = (divided.extent + (part - 1)) // part if turns is None else -(-turns // part)
+    number = tirx.Var(f"{divided.loop_var.name}_part", divided.loop_var.ty)
+    start = divided.min + number * part
+    rest = divided.min + divided.extent - start
+    inner = _of_turns(divided, start, part if turns and turns % part == 0 else tirx.min(part, rest))
+    if guarded or any(fixed(other.extent) is None for other in nest):
+        before, after = totals.cleared, tirx.SeqStmt(totals.counted + totals.begun)
+    else:
+        around = [(outer.loop_var - outer.min, int(outer.extent)) for outer in nest[:-1]] + [(number, parts)]
+        first = tirx.all(*(turn == 0 for turn, _ in around))
+        last = tirx.all(*(turn == extent - 1 for turn, extent in around))
+        counted = tirx.IfThenElse(first, _sequence(totals.copied), _sequence(totals.counted))
+        before, after = [], tirx.IfThenElse(tirx.Not(last), tirx.SeqStmt([counted, *totals.begun]), None)
+    in_parts = tirx.For(number, 0, parts, tirx.ForKind.SERIAL, tirx.SeqStmt([inner, after]))
+
+    def on_loop(other: tirx.For) -> Any:
+        return in_parts if other.same_as(divided) else other
+
+    whole = structural_map(loop, (tirx.For, on_loop))
+    return tirx.SeqStmt([*totals.allocated, *before, whole, *totals.added])
+
+
+def _nest(loop: tirx.For, reader: _Reader) -> tuple[list[tirx.For], bool]:
+    """The loops down to the one that is divided, and whether conditions between them leave turns out."""
+    nest, guarded = [loop], False
+    while (each := reader.read(nest[-1].body)).longest > PART or each.is_open:
+        inner, condition = _inner(nest[-1].body, reader)
+        if inner is None:
+            break
+        nest.append(inner)
+        guarded |= condition
+    return nest, guarded
+
+
+def _inner(statement: Any, reader: _Reader) -> tuple[tirx.For | None, bool]:
+    """The only loop in a statement that adds, and whether that is under a condition."""
+    if isinstance(statement, tirx.For):
+        return statement, False
+    if isinstance(statement, tirx.AttrStmt):
+        return _inner(statement.body, reader)
+    if isinstance(statement, tirx.IfThenElse) and statement.else_case is None:
+        return _inner(statement.then_case, reader)[0], True
+    if isinstance(statement, tirx.SeqStmt):
+        adding = [each for each in statement.seq if reader.read(each).added]
+        return _inner(adding[0], reader) if len(adding) == 1 else (None, False)
+    return None, False
+
+
+def _turns_of_part(turns: int | None, additions: int) -> int:
+    """Of a loop, each turn of which has so many ``additions``: a divisor where that is not much shorter."""
+    most = max(1, PART // additions)
+    if turns is None:
+        return most
+    even = largest_divisor(turns, most)
+    return even if 2 * even > most else most
+
+
+def _of_turns(loop: tirx.For, start: Any, extent: Any) -> tirx.For:
+    return tirx.For(
+        loop.loop_var, start, extent, loop.kind, loop.body, loop.thread_binding, loop.annotations, loop.step
+    )
+
+
+def _sequence(statements: list[Any]) -> Any:
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+
+
+class _Totals:
+    """Statements on some places, and on the totals of what was added to them."""
+
+    def __init__(self, places: Sequence[_Place]) -> None:
+        totals = {place.buffer: _like(place.buffer) for place in places}
+        pairs = [(place, totals[place.buffer]) for place in places]
+        mark = {_IN_MEMORY: tirx.const(1, "int32")}
+        self.allocated = [tirx.AllocBuffer(total, mark) for total in totals.values()]
+        self.cleared = [place.store(total, place.zero()) for place, total in pairs]
+        self.copied = [place.store(total, place.load(place.buffer)) for place, total in pairs]
+        self.counted = [place.store(total, _sum(place, total)) for place, total in pairs]
+        self.begun = [place.store(place.buffer, place.zero()) for place in places]
+        self.added = [place.store(place.buffer, _sum(place, total)) for place, total in pairs]
+
+
+def _sum(place: _Place, total: Any) -> Any:
+    return place.load(total) + place.load(place.buffer)
+
+
+def _like(buffer: Any) -> Any:
+    return tirx.decl_buffer(buffer.shape, str(buffer.dtype), f"{buffer.name}_total", scope=buffer.scope())
+
+
+__all__ = ["PART", "sum_in_parts"]
