@@ -44,7 +44,7 @@ def multiply_adds(lines: list[str]) -> list[str]:
     "layouts", [BLOCKED, {**CHANNELS_LAST, "kernel_layout": "OHWI16o"}], ids=["NCHW16c", "NHWC"]
 )
 def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, register: str) -> None:
-    """64 to 64 channels, 3x3, 56x56: one multiply-add per accumulator, and nothing on the stack within a part."""
+    """64 to 64 channels, 3x3, 56x56: one multiply-add per accumulator, none on the stack within a part."""
     case = ConvolutionCase(
         1, 64, 64, 56, 56, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", cpu=cpu, **layouts
     )
