@@ -54,18 +54,19 @@ def _rest(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
         return None
     condition, block = vector.body.predicate, vector.body.block
     store = block.body
-    if not isinstance(condition, tirx.LT) or not isinstance(condition.b, tirx.IntImm):
-        return None
-    if not isinstance(store, tirx.BufferStore):
+    if not isinstance(condition, tirx.LT) or not isinstance(store, tirx.BufferStore):
         return None
     last = {loop.loop_var: loop.extent - 1}
     if all(axis.iter_type == tirx.IterVar.DataPar for axis in block.iter_vars):
+        if not isinstance(condition.b, tirx.IntImm):
+            return None
         left = condition.b % vector.extent
         return substitute(shortened(vector, left, []), last)
+    again = loop.extent * vector.extent - condition.b
     start = next((one.value for one in starts if one.buffer.same_as(store.buffer)), None)
     if start is None or not _is_sum(store):
         return None
-    return substitute(_summed(vector, start), last)
+    return substitute(_summed(vector, start, again), last)
 
 
 def _is_sum(store: tirx.BufferStore) -> bool:
@@ -84,11 +85,10 @@ def _always(vector: tirx.For) -> tirx.For:
     return unmarked(vector, RAGGED, unbounded)
 
 
-def _summed(vector: tirx.For, neutral: Any) -> tirx.For:
-    """The vector that ends with the row."""
-    realize, lanes = vector.body, int(vector.extent)
+def _summed(vector: tirx.For, neutral: Any, again: Any) -> tirx.For:
+    """The vector that ends with the row, of which so many lanes were taken before."""
+    realize = vector.body
     block, store = realize.block, realize.block.body
-    again = -int(realize.predicate.b) % lanes
     lane = next(
         axis.var
         for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)

@@ -148,6 +148,11 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
     width = _row_vector(sch, block, extent, how) if extent is not None else None
+    if how.open_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
+        outer, vector = sch.split(spatial[0], [None, how.lanes])
+        overlap_tail(sch, outer)
+        sch.vectorize(vector)
+        return
     whole = True
     if width is not None:
         outer, vector = sch.split(spatial.pop(), [None, width])
@@ -217,13 +222,14 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:
     """Whether an element may be computed twice: not from one that TVM may give the same place in memory.
 
-    That is one of a temporary as long as the temporary that is written.
+    That is one of a temporary as long as the temporary that is written, at the same place.
     """
     node = sch.get(block)
-    kept = temporaries(sch)
+    kept, innermost = temporaries(sch), node.iter_vars[-1].var
+    loads = [load for load in loads_of(node.body) if any(uses(index, innermost) for index in load.indices)]
     read, written = (
-        [region.source for region in regions if holds(kept, region.source)]
-        for regions in (node.reads, node.writes)
+        [buffer for buffer in buffers if holds(kept, buffer)]
+        for buffers in ([load.source for load in loads], [region.source for region in node.writes])
     )
     sizes = [_size(buffer.shape) for buffer in read]
     return all(

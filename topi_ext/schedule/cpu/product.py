@@ -7,7 +7,7 @@ Those of bfloat16 read words of two rows of the second operand (:mod:`topi_ext.c
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 from tvm import tirx
@@ -20,22 +20,35 @@ from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
+    fixed,
     fuse_epilogue,
+    fusible,
     inline_copies,
     is_reduction,
     loads_of,
     loop_extent,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest, arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.last_turn import mark_last_apart
+from topi_ext.schedule.named_extents import with_named_extents
+from topi_ext.schedule.open_tiles import either, with_known_tiles
 from topi_ext.schedule.overlap import overlap_tail, uses
 from topi_ext.schedule.work import block_cycles
 
 _DTYPE = "float32"
 
 _CONDITION = "prim.if_then_else"
+
+_TILED = "topi_ext.tiled_product"
+"""Block annotation: what it writes are the accumulators of a tile."""
+
+USUAL_EXTENT = 256
+"""Rows or columns that tiles are chosen for where their number is not known."""
+
+_ENOUGH = 4
+"""Images that threads can share, rather than rows of each."""
 
 MOST_VECTORS, MOST_ROWS = 4, 16
 """Largest tile that is considered."""
@@ -45,23 +58,52 @@ class Product(ProcessorRule):
     """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, of float32 or of pairs."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for symbolic rows or columns, fewer than 4 columns, and what is no such product."""
+        """None for fewer than 4 columns, and what is no such product."""
         sch = open_schedule(func)
         inline_copies(sch)
         anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
         if anchor is None:
             return None
-        rows, columns = (loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1])
-        if rows is None or columns is None or columns < LEAST_VECTOR:
+        extents = [loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1]]
+        rows, columns = (USUAL_EXTENT if extent is None else extent for extent in extents)
+        if columns < LEAST_VECTOR:
             return None
         tile = best_tile(rows, columns, multiplying(processor, pairs=multiplies_pairs(sch, anchor)))
-        around = fuse_epilogue(sch, anchor)
-        parallel = block_cycles(sch, anchor, tile.lanes) > processor.parallel_cycles
-        arrange_product(sch, anchor, around.epilogue, tile, parallel=parallel)
-        for block in around.before:
-            arrange_block(sch, block, tile.lanes, processor.parallel_cycles)
-        arrange_loops(sch, around.after, tile.lanes, processor.parallel_cycles)
-        return open_schedule(finished(sch.mod["main"]))
+        if None not in extents:
+            return open_schedule(_arranged(func, tile, processor))
+        return open_schedule(_of_any_size(func, tile, processor))
+
+
+def _arranged(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
+    """The function with the tiles of its product, and what is before and after it in vectors."""
+    sch = open_schedule(func)
+    inline_copies(sch)
+    anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
+    sch.annotate(anchor, _TILED, 1)
+    around = fuse_epilogue(sch, anchor)
+    parallel = block_cycles(sch, anchor, tile.lanes) > processor.parallel_cycles
+    arrange_product(sch, anchor, around.epilogue, tile, parallel=parallel)
+    for block in around.before:
+        arrange_block(sch, block, tile.lanes, processor.parallel_cycles)
+    arrange_loops(sch, around.after, tile.lanes, processor.parallel_cycles)
+    return finished(sch.mod["main"])
+
+
+def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
+    """The function for rows and columns of any number: tiles, or smaller ones, where there are as many."""
+    plain = with_named_extents(func)
+    sch = open_schedule(plain)
+    inline_copies(sch)
+    anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
+    rows, columns = (sch.get(loop).extent for loop in sch.get_loops(anchor)[-3:-1])
+    single = Tile(1, 1, tile.lanes)
+    whole = with_known_tiles(_arranged(plain, single, processor), _TILED)
+    if fixed(columns) is None:
+        short = LoopNest().schedule(plain, processor)
+        assert short is not None
+        whole = either(columns >= single.lanes, whole, short.mod["main"])
+    fits = tirx.all(rows >= tile.rows, columns >= tile.vectors * tile.lanes)
+    return either(fits, with_known_tiles(_arranged(plain, tile, processor), _TILED), whole)
 
 
 @dataclass(frozen=True)
@@ -74,8 +116,13 @@ class Tile:
 
 
 def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
-    """The tile by which a product takes fewest cycles."""
-    return min(tiles(rows, columns, processor), key=lambda tile: step_cycles(tile, rows, columns, processor))
+    """The tile by which a product takes fewest cycles; of equal ones that which loads least."""
+
+    def cost(tile: Tile) -> tuple[float, float]:
+        cycles = step_cycles(tile, rows, columns, processor)
+        return cycles, (tile.rows + tile.vectors) / (tile.rows * tile.vectors)
+
+    return min(tiles(rows, columns, processor), key=cost)
 
 
 def multiplying(processor: Processor, *, pairs: bool) -> Processor:
@@ -126,14 +173,18 @@ def arrange_product(
     if epilogue is None:
         epilogue = sch.cache_write(anchor, 0, "global")
     *batch, row, column, depth = sch.get_loops(anchor)
+    rows_are_known = loop_extent(sch, row) is not None
+    # Of numbers that are not known the last tile may always be moved back.
     rows, columns = loop_extent(sch, row) or 1, loop_extent(sch, column) or 1
     column, vector, lane = sch.split(column, [None, tile.vectors, tile.lanes])
     if block_rows is None:
         row, tile_row = sch.split(row, [None, tile.rows])
         sch.reorder(*batch, row, column, depth, tile_row, vector, lane)
-        outer, place = sch.fuse(*batch, row) if batch else row, column
+        outer, place = row, column
+        if rows_are_known:
+            outer = sch.fuse(*batch, row) if batch else row
         if parallel:
-            sch.parallel(outer)
+            sch.parallel(outer if rows_are_known else _shared(sch, batch, row))
     else:
         factors = [None, block_rows // tile.rows, tile.rows]
         outer, place, tile_row = sch.split(row, factors, disable_predication=True)
@@ -153,6 +204,13 @@ def arrange_product(
     if columns % (tile.vectors * tile.lanes):
         overlap_tail(sch, column)
     return epilogue
+
+
+def _shared(sch: Schedule, batch: list[Any], row: Any) -> Any:
+    """The loop that threads share where the number of rows is not known: to divide by it takes time."""
+    extents = [loop_extent(sch, loop) for loop in batch]
+    enough = None in extents or prod(extent or 1 for extent in extents) >= _ENOUGH
+    return sch.fuse(*fusible(sch, batch)) if batch and enough else row
 
 
 def is_product(sch: Schedule, block: SBlock) -> bool:

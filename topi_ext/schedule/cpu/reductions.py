@@ -43,11 +43,15 @@ LAST_LANES = 4
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How loops are arranged: ``lanes`` of a vector, threads or not, and ``rows`` outer loops that stay."""
+    """How loops are arranged: ``lanes`` of a vector, threads or not, and ``rows`` outer loops that stay.
+
+    ``open_rows`` are of a length that is not known, but no shorter than a vector.
+    """
 
     lanes: int
     parallel: bool
     rows: int = 0
+    open_rows: bool = False
 
 
 def arrange_reduction(
@@ -156,11 +160,16 @@ def _cut(
     """
     node, lanes = sch.get(block), how.lanes
     extents = [loop_extent(sch, loop) for loop in (*spatial, *reduction)]
-    if len(node.writes) != 1 or None in extents:
+    if len(node.writes) != 1:
         return None
-    if _runs_along(
-        node, [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
-    ):
+    innermost = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
+    if how.open_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
+        outer, vector = sch.split(reduction[0], [None, lanes])
+        mark_ragged(sch, outer)
+        return vector
+    if None in extents:
+        return None
+    if _runs_along(node, innermost):
         row = extents[-1] or 1
         if row >= LONG_FROM * lanes:
             width = MOST_SUMS * lanes

@@ -23,11 +23,13 @@ from topi_ext.schedule.blocks import (
     loads_of,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import arrange, finished
+from topi_ext.schedule.cpu.loops import LoopNest, arrange, finished
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import is_shared
+from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import one_loop
+from topi_ext.schedule.open_tiles import either
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
@@ -44,7 +46,7 @@ class Rows(ProcessorRule):
     """Schedules functions in which each row of the result needs sums or maxima of the same row."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for rows that are few, symbolic, shorter than a vector or longer than half a level-2 cache."""
+        """None for rows that are few, shorter than a vector or longer than half a level-2 cache."""
         return _schedule(func, processor)
 
 
@@ -60,15 +62,36 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     rows = common_rows(sch, blocks)
     extents = [fixed(axis.dom.extent) for axis in sch.get(blocks[-1]).iter_vars]
     count = prod(FEWEST_ROWS if size is None else size for size in extents[:rows])
-    row = prod(0 if size is None else size for size in extents[rows:])
-    if not rows or None in extents[1:rows] or count < FEWEST_ROWS:
+    if not rows or count < FEWEST_ROWS:
         return None
+    if extents[rows:] == [None]:
+        return open_schedule(_of_any_length(func, processor))
+    row = prod(0 if size is None else size for size in extents[rows:])
     if not lanes <= row <= processor.l2_bytes // (2 * _WIDTH):
         return None
-    parallel = sum(block_cycles(sch, block, lanes) for block in blocks) > processor.parallel_cycles
+    return open_schedule(_in_vectors(sch, blocks, Arrangement(lanes, parallel=False, rows=rows), processor))
+
+
+def _in_vectors(sch: Schedule, blocks: list[SBlock], how: Arrangement, processor: Processor) -> tirx.PrimFunc:
+    """All steps in one loop over the rows, shared among threads where they take long."""
+    parallel = sum(block_cycles(sch, block, how.lanes) for block in blocks) > processor.parallel_cycles
     for block in blocks:
-        arrange(sch, block, Arrangement(lanes, parallel=False, rows=rows))
-    return open_schedule(one_loop(finished(sch.mod["main"]), rows, parallel))
+        arrange(sch, block, how)
+    return one_loop(finished(sch.mod["main"]), how.rows, parallel)
+
+
+def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
+    """The function for rows of a length that is not known: in vectors where there is a whole one."""
+    lanes = processor.lanes(4)
+    plain = with_named_extents(func)
+    sch = open_schedule(plain)
+    blocks = inline_cheap(sch, child_blocks(sch), lanes)
+    how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), open_rows=True)
+    length = sch.get(blocks[-1]).iter_vars[-1].dom.extent
+    in_vectors = _in_vectors(sch, blocks, how, processor)
+    short = LoopNest().schedule(plain, processor)
+    assert short is not None
+    return either(length >= lanes, in_vectors, short.mod["main"])
 
 
 def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock]:

@@ -76,6 +76,34 @@ def test_a_symbolic_batch() -> None:
     )
 
 
+SIZES = [(1, 1, 1), (3, 5, 40), (16, 2, 7), (13, 300, 64), (47, 33, 129)]
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("known", ["", "m", "k", "n", "mk", "kn"], ids=lambda known: f"known {known}")
+def test_any_rows_columns_and_depth(known: str, sizes: tuple[int, int, int], cpu: str) -> None:
+    values = dict(zip("mkn", sizes, strict=True))
+    if "n" in known and values["n"] < 4:
+        pytest.skip("few columns are left to the next rule")
+    rows, depth, columns = (
+        values[name] if name in known else tirx.Var(name, "int64") for name in ("m", "k", "n")
+    )
+    tensors = [te.placeholder((2, rows, depth)), te.placeholder((2, depth, columns))]
+    rng = np.random.default_rng(sum(sizes))
+    m, k, n = sizes
+    arrays = [integers(rng, (2, m, k)), integers(rng, (2, k, n))]
+    func = prim_func([*tensors, topi.nn.relu(topi.nn.matmul(*tensors))], "int64")
+    check_kernel(
+        func,
+        target_for(cpu),
+        arrays,
+        np.maximum(np.matmul(*arrays), 0),
+        symbols=values,
+        schedule=lambda func, target: scheduled_by(Product(), func, target),
+    )
+
+
 @pytest.mark.parametrize(
     ("left", "right", "transposed", "dtype"),
     [

@@ -1,0 +1,57 @@
+"""Register tiles along axes whose extents are known at run time."""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm_ffi import structural_walk
+
+from topi_ext.schedule.blocks import fixed
+from topi_ext.schedule.overlap import substitute
+
+_LARGE = 1 << 14
+
+
+def with_known_tiles(func: tirx.PrimFunc, mark: str) -> tirx.PrimFunc:
+    """The function with the results of blocks that are annotated ``mark`` as long as any are.
+
+    These are accumulators, of which TVM keeps what a tile needs, but no more than there are: where that is
+    not known, neither would be their number, and they would lie in memory.
+    """
+    root = func.body.block
+    kept: dict[Any, Any] = {}
+    for block in _blocks(root.body):
+        if mark in block.annotations:
+            for region in block.writes:
+                kept.setdefault(region.source, _enlarged(region.source))
+    alloc_buffers = [kept.get(buffer, buffer) for buffer in root.alloc_buffers]
+    body = substitute(root.body, kept)
+    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=alloc_buffers)
+    return func.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+
+
+def _blocks(body: Any) -> list[SBlock]:
+    found: list[SBlock] = []
+    structural_walk(body, (SBlock, found.append))
+    return found
+
+
+def _enlarged(buffer: Any) -> Any:
+    shape = [extent if fixed(extent) is not None else tirx.IntImm("int64", _LARGE) for extent in buffer.shape]
+    return tirx.decl_buffer(shape, buffer.dtype, buffer.name, layout=None)
+
+
+def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A function that does what ``first`` does where ``condition`` holds, and else what ``second`` does.
+
+    Both are arrangements of one function, with temporaries of their own.
+    """
+    root, other = first.body.block, second.body.block
+    own = {buffer: tirx.Var(buffer.name, buffer.ty) for buffer in other.alloc_buffers}
+    body = tirx.IfThenElse(condition, root.body, substitute(other.body, own))
+    temporaries = [*root.alloc_buffers, *own.values()]
+    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=temporaries)
+    return first.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+
+
+__all__ = ["either", "with_known_tiles"]
