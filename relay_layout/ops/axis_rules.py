@@ -102,7 +102,7 @@ class AxisRule:
     def _signature(self, node: Node, labels: Labels, layout: Layout, offers: Offers) -> Signature | None:
         if any(axis in labels.whole for axis in layout.blocked_axes) or not self.accepts(node, layout):
             return None
-        if not passes_alignment(node, layout, labels.whole, labels.operands):
+        if not passes_alignment(node, layout, labels.whole, labels.exact, labels.operands, labels.results):
             return None
         operands = _projections(layout, labels.operands, node.operands, labels.exact)
         results = _projections(layout, labels.results, node.results, labels.exact)

@@ -30,6 +30,7 @@ from relay_layout.verify.originals import (
     relative,
     root_key,
 )
+from relay_layout.verify.padded_calls import Lifted, lifted
 from relay_layout.verify.padding import Paddings
 from relay_layout.verify.symbols import extents
 
@@ -132,24 +133,24 @@ class Proof:
 
     def _lifted(self, old: Node, new: Node, held: list[Held]) -> bool:
         """Whether a call means an original one on padded operands, and passes the padding on."""
+        ways = lifted(old, new, held, self.originals, self.paddings)
+        return any(self._lifts(old, way, new) for way in ways)
+
+    def _lifts(self, old: Node, way: Lifted, new: Node) -> bool:
         try:
-            originals = [self.originals.held(value) for value in old.operands]
-            lifted = self.paddings.lifted(old, originals, new, held)
-            if lifted is None:
-                return False
             provided = [
                 self._beside(value, original, entry)
-                for value, original, entry in zip(
-                    new.operands, lifted.node.operands, lifted.operands, strict=True
-                )
+                for value, original, entry in zip(new.operands, way.node.operands, way.operands, strict=True)
             ]
-            results = result_dims(lifted.node, new, provided, self._variable, self._guesses(old))
+            results = result_dims(way.node, new, provided, self._variable, self._guesses(old))
         except Mismatch:
             return False
         self.matched[old] = new
         self.variables[new.variable] = old.variable
-        for value, root, dims in zip(new.results, lifted.results, results, strict=True):
-            self.new[value] = Held(root, dims, _origin(new, provided))
+        origin = _origin(new, provided)
+        for value, result, dims in zip(new.results, way.results, results, strict=True):
+            lies = through(dims, result.dims) if result.dims is not None else None
+            self.new[value] = replace(result, dims=lies, origin=origin)
         return True
 
     def _candidates(self, node: Node, held: list[Held]) -> Iterator[Node]:

@@ -61,6 +61,19 @@ def mutants(function: relax.Function) -> Iterator[Mutant]:
                     yield Mutant(str(bindings[-1].var.name), "outputs exchanged", changed)
 
 
+def some_mutants(function: relax.Function, rng: np.random.Generator, most: int) -> Iterator[Mutant]:
+    """Up to ``most`` mutants of single bindings, drawn at random."""
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    found = [
+        (place, change) for place, binding in enumerate(bindings) for change in changes(binding.value)
+    ]
+    for number in rng.permutation(len(found))[:most]:
+        place, (kind, expression) = found[int(number)]
+        changed = rebuilt(function, {place: expression})
+        if changed is not None:
+            yield Mutant(str(bindings[place].var.name), kind, changed)
+
+
 def rebuilt(function: relax.Function, changed: dict[int, Any]) -> relax.Function | None:
     """The function with the values of some bindings replaced; None if its types are then refused."""
     builder = relax.BlockBuilder()
@@ -99,6 +112,7 @@ def changes(expression: Any) -> Iterator[Change]:
         _layouts,
         _axes,
         _pad_widths,
+        _fillings,
         _operands,
         _numbers,
         _constants,
@@ -186,6 +200,12 @@ def _pad_widths(call: relax.Call) -> Iterator[Change]:
         for left, right in combinations(range(len(given)), 2):
             if given[left] != given[right]:
                 yield "pad widths swapped", _with(call, pad_width=_swapped(given, left, right))
+
+
+def _fillings(call: relax.Call) -> Iterator[Change]:
+    if operator_name(call) == "nn.pad" and str(call.attrs.pad_mode) == "constant":
+        yield "filled with another number", _with(call, pad_value=float(call.attrs.pad_value) + 1.0)
+        yield "filled with the last element", _with(call, pad_mode="replicate")
 
 
 def _operands(call: relax.Call) -> Iterator[Change]:
