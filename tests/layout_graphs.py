@@ -132,7 +132,7 @@ def check(seed: int, steps: int, layout: str) -> None:
 
 
 def compare(graph: Graph, module: tvm.IRModule, converted: tvm.IRModule, seed: int) -> None:
-    """AssertionError where a converted module computes something else, at any size that a graph is meant for."""
+    """AssertionError where a converted module computes something else, at any size of a graph."""
     extents = module["main"].params[0].ty.shape.values
     by_size = [_machines(graph, (module, converted), place) for place in range(2 if graph.sizes else 1)]
     for place, machines in enumerate(by_size):

@@ -60,7 +60,7 @@ _KEEPS_ZEROS = frozenset(
         "variance",
     }
 )
-"""Operators whose results are zero along dimensions that they neither join nor reduce, where all operands are."""
+"""Operators that give zeros of zeros, along dimensions that they neither join nor reduce."""
 
 
 def passes_alignment(
@@ -103,7 +103,7 @@ def _keeps_zeros(node: Node) -> bool:
 
 
 def _is_factor(node: Node, place: int, value: Value) -> bool:
-    """Whether a constant of one element leaves zeros zero: multiplied with them, or what they are divided by."""
+    """Whether a constant of one element leaves zeros zero, as a factor or a divisor."""
     if value.constant is None or node.operator not in ("multiply", "divide"):
         return False
     number = float(constant_array(value.constant).reshape(-1)[0])

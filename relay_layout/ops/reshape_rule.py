@@ -121,10 +121,10 @@ class _Carrying:
         self.units = _units(source), _units(target)
         self.group_of = {letter: group for group in groups for letter in group[0]}
         # The letters that count, by group: those of one element only where the group has no others.
-        self.cores = {group: (_core(group[0], self.units[0]), _core(group[1], self.units[1])) for group in groups}
-        self.extents = tuple(
-            dict(zip(letters(len(shape)), shape, strict=True)) for shape in (source, target)
-        )
+        self.cores = {
+            group: (_core(group[0], self.units[0]), _core(group[1], self.units[1])) for group in groups
+        }
+        self.extents = tuple(dict(zip(letters(len(shape)), shape, strict=True)) for shape in (source, target))
 
     def carried(self, layout: Layout) -> Layout | None:
         """The layout of the other side: each group's letters replaced; None where a group is torn apart.
@@ -167,7 +167,9 @@ class _Carrying:
         units = [layout.alignment(letter) for letter in before]
         if units[0] == 1 or any(unit > 1 for unit in units[1:]):
             return None if any(unit > 1 for unit in units) else 1
-        extents = [[side[letter] for letter in own] for side, own in zip(self.extents, (before, after), strict=True)]
+        extents = [
+            [side[letter] for letter in own] for side, own in zip(self.extents, (before, after), strict=True)
+        ]
         if not all(isinstance(extent, int) for side in extents for extent in side):
             return None
         inner, outer = prod(extents[0][1:]), prod(extents[1][1:])

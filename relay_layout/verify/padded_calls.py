@@ -1,8 +1,8 @@
 """Original calls on padded operands, and which of them pass the padding on.
 
-A call of the converted function on padded operands must mean the original call on the original operands padded
-likewise; where that call gives zeros behind the original result, its result is the original result padded. Of
-which calls this holds is decided here, apart from the rules of conversion.
+A call of the converted function on padded operands must mean the original call on the original operands
+padded likewise; where that call gives zeros behind the original result, its result is the original result
+padded. Of which calls this holds is decided here, apart from the rules of conversion.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from math import isfinite
 
 from tvm import relax
 
+from relay_layout.errors import LayoutError
 from relay_layout.graph import Node, Tree, Value, build_graph
 from relay_layout.ir import constant_array
 from relay_layout.layout import Layout
@@ -23,11 +24,49 @@ from relay_layout.verify.reading import Kind, Name
 from relay_layout.verify.symbols import Extent, Shape, extents
 
 _ZERO_OF_ZEROS = frozenset(
-    """
-    abs add asin asinh atan atanh ceil concat divide erf expand_dims floor image.resize2d max maximum mean min
-    minimum multiply negative nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.selu nn.silu round sign sin sinh
-    split sqrt square std strided_slice subtract sum tan tanh trunc variance
-    """.split()
+    [
+        "abs",
+        "add",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "ceil",
+        "concat",
+        "divide",
+        "erf",
+        "expand_dims",
+        "floor",
+        "image.resize2d",
+        "max",
+        "maximum",
+        "mean",
+        "min",
+        "minimum",
+        "multiply",
+        "negative",
+        "nn.gelu",
+        "nn.gelu_tanh",
+        "nn.leakyrelu",
+        "nn.relu",
+        "nn.selu",
+        "nn.silu",
+        "round",
+        "sign",
+        "sin",
+        "sinh",
+        "split",
+        "sqrt",
+        "square",
+        "std",
+        "strided_slice",
+        "subtract",
+        "sum",
+        "tan",
+        "tanh",
+        "trunc",
+        "variance",
+    ]
 )
 """Operators that give zeros of zeros, along every dimension that they treat alike everywhere."""
 
@@ -137,16 +176,20 @@ def _convolution_shapes(
 ) -> list[Shape] | None:
     """Channels may be padded, in data and kernel alike, and kernels with zeros give channels of zeros.
 
-    Of several groups these belong to the last one, which has as many as the others. Images of zeros give zeros.
+    Of several groups none may have more channels than the others. Images of zeros give images of zeros.
     """
     data_text, kernel_text = str(old.attributes.data_layout), str(old.attributes.kernel_layout)
-    new_text = str(new.attributes.kernel_layout)
+    layout = Layout.parse(str(new.attributes.kernel_layout))
     shape = new.operands[1].shape
-    if shape is None or not new_text.isupper() or shapes[0] is None:
+    if shape is None or shapes[0] is None or layout.rank != len(shape):
         return None
-    if Layout.parse(new_text).rank != len(shape) or sorted(new_text) != sorted(kernel_text):
+    if sorted(layout.primal) != sorted(kernel_text):
         return None
-    provided = dict(zip(new_text, extents(shape), strict=True))
+    try:
+        whole = layout.logical_shape(shape, layout.primal_layout)
+    except LayoutError:
+        return None
+    provided = dict(zip(layout.primal, extents(whole), strict=True))
     padded = "OI" if int(old.attributes.groups) == 1 else ""
     kernel = tuple(
         provided[axis] if axis in padded else extent
@@ -158,9 +201,7 @@ def _convolution_shapes(
     return [shapes[0], kernel]
 
 
-def _shapes_along(
-    old: Node, before: Sequence[Shape], shapes: Sequence[Shape | None]
-) -> list[Shape] | None:
+def _shapes_along(old: Node, before: Sequence[Shape], shapes: Sequence[Shape | None]) -> list[Shape] | None:
     """All operands must be padded alike, along dimensions that the call treats alike everywhere.
 
     One that has a single element there is not zero behind it, which only factors may be.

@@ -188,9 +188,7 @@ class Paddings:
     def _value(self, padded: _Padded) -> Value:
         if padded not in self._values:
             root = padded.basis.root
-            shape = tuple(
-                extent if isinstance(extent, int) else extent.expression for extent in padded.shape
-            )
+            shape = tuple(extent if isinstance(extent, int) else extent.expression for extent in padded.shape)
             found = Value(root.name, shape, root.dtype, root.expression)
             if root.constant is not None:
                 found.constant = found.expression = constant(_with_zeros(padded))
@@ -254,19 +252,20 @@ def _padded_of(basis: _Basis, parts: Sequence[_Part]) -> _Padded:
     for part in parts:
         if not part.is_padded:
             continue
-        digits, extent = list(part.digits), part.extent
+        own, extent = list(part.digits), part.extent
         assert isinstance(extent, int)
-        if not digits:
+        if not own:
             units.append(extent)
             continue
         # Zeros behind all of several parts may be zeros behind the first of them.
-        while len(digits) > 1 and isinstance(inner := digits[-1].extent, int) and extent % inner == 0:
-            left.append(digits.pop())
+        while len(own) > 1 and isinstance(inner := own[-1].extent, int) and extent % inner == 0:
+            left.append(own.pop())
             extent //= inner
-        wholes.append((tuple(digits), extent))
+        wholes.append((tuple(own), extent))
     left = _runs(left)
     found: list[tuple[Run, Extent]] = []
-    for digits, extent in wholes:
+    for whole, extent in wholes:
+        digits = whole
         while below := next((run for run in left if len(joined((digits[-1], run))) == 1), None):
             left.remove(below)
             digits, extent = joined((*digits, below)), times(extent, below.extent)

@@ -42,16 +42,18 @@ Change = tuple[str, Any]
 """What is changed, and the new expression."""
 
 
-def mutants(function: relax.Function) -> Iterator[Mutant]:
-    """Every mutant that type inference accepts."""
+def mutants(function: relax.Function, kinds: tuple[str, ...] = ("",)) -> Iterator[Mutant]:
+    """Every mutant that type inference accepts, of the kinds that begin with one of ``kinds``."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     for place, binding in enumerate(bindings):
         for kind, expression in changes(binding.value):
+            if not kind.startswith(kinds):
+                continue
             changed = rebuilt(function, {place: expression})
             if changed is not None:
                 yield Mutant(str(binding.var.name), kind, changed)
     output = bindings[-1].value
-    if isinstance(output, relax.Tuple):
+    if isinstance(output, relax.Tuple) and "outputs exchanged".startswith(kinds):
         for left, right in combinations(range(len(output.fields)), 2):
             if _same_type(output.fields[left], output.fields[right]):
                 changed = rebuilt(
@@ -64,9 +66,7 @@ def mutants(function: relax.Function) -> Iterator[Mutant]:
 def some_mutants(function: relax.Function, rng: np.random.Generator, most: int) -> Iterator[Mutant]:
     """Up to ``most`` mutants of single bindings, drawn at random."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
-    found = [
-        (place, change) for place, binding in enumerate(bindings) for change in changes(binding.value)
-    ]
+    found = [(place, change) for place, binding in enumerate(bindings) for change in changes(binding.value)]
     for number in rng.permutation(len(found))[:most]:
         place, (kind, expression) = found[int(number)]
         changed = rebuilt(function, {place: expression})
