@@ -88,13 +88,16 @@ class Paddings:
 
     def adjusted(self, node: Node, held: Held) -> Held | None:
         """The result of a pad or a slice that only adds or drops padding; None for any other call."""
+        shape = node.operands[0].shape if node.operands else None
+        if held.dims is None or shape is None or shape_of_dims(held.dims) != extents(shape):
+            return None
         if node.operator == "nn.pad":
-            shape = _after_pad(node)
+            changed = _after_pad(node)
         elif node.operator == "strided_slice":
-            shape = _after_slice(node)
+            changed = _after_slice(node)
         else:
             return None
-        return self.resized(held, shape) if shape is not None else None
+        return self.resized(held, changed) if changed is not None else None
 
     def resized(self, held: Held, shape: Shape) -> Held | None:
         """The same elements where dimensions have other extents, by zeros behind them or without those.

@@ -86,8 +86,11 @@ def rebuilt(function: relax.Function, changed: dict[int, Any]) -> relax.Function
                     value = changed.get(place, binding.value)
                     value = structural_map(value, (relax.Var, lambda var: renamed.get(var, var)))
                     place += 1
+                    # With types that follow from what is changed.
                     if isinstance(value, relax.Call):
                         value = relax.Call(value.op, value.args, value.attrs, value.ty_args)
+                    elif isinstance(value, relax.TupleGetItem):
+                        value = relax.TupleGetItem(value.tuple_value, value.index)
                     renamed[binding.var] = builder.emit(value, name_hint=binding.var.name)
             body = structural_map(function.body.body, (relax.Var, lambda var: renamed.get(var, var)))
             builder.emit_func_output(body)
