@@ -8,7 +8,7 @@ import pytest
 from tests import aligned_graphs
 from tests.fuzzing import chunks, failures
 
-SLICE = range(0, 5)
+SLICE = range(0, 3)
 """Seeds of every run: seconds, most of them in TVM's compiler."""
 
 SWEEP = range(1000, 1400)
