@@ -34,7 +34,10 @@ LAYOUTS = ("auto", "NHWC", "NCHW", "NCHW4c", "NCHW8c", "HWNC", "none")
 ANY = "any"
 IMAGES = (3, 4, 5)
 
-STEPS: list[tuple[Callable[[Graph, Any], Any], int | tuple[int, ...] | None, int]] = [
+Step = tuple[Callable[[Graph, Any], Any], int | tuple[int, ...] | None, int]
+"""What a step may add, the ranks that it takes, and how often it is tried."""
+
+STEPS: list[Step] = [
     (steps_of.convolution, IMAGES, 12),
     (steps_of.transposed_convolution, IMAGES, 1),
     (steps_of.pooling, IMAGES, 3),
@@ -77,18 +80,17 @@ STEPS: list[tuple[Callable[[Graph, Any], Any], int | tuple[int, ...] | None, int
     (moves.broadcast, 4, 1),
     (moves.checked, 4, 1),
 ]
-"""What a step may add, the ranks that it takes, and how often it is tried."""
 
 
-def random_graph(seed: int, steps: int) -> Graph:
+def random_graph(seed: int, steps: int, of: Sequence[Step] = STEPS) -> Graph:
     """A finished graph; its function has one input and gives its last values."""
     graph = Graph(seed)
-    weights = np.array([weight for _, _, weight in STEPS], float)
+    weights = np.array([weight for _, _, weight in of], float)
     in_dataflow = graph.rng.random() < 0.8
     with graph.builder.function("main", graph.inputs):
         with graph.builder.dataflow() if in_dataflow else nullcontext():
             for _ in range(steps):
-                step, ranks, _ = STEPS[int(graph.rng.choice(len(STEPS), p=weights / weights.sum()))]
+                step, ranks, _ = of[int(graph.rng.choice(len(of), p=weights / weights.sum()))]
                 value = graph.value(ranks)
                 expression = step(graph, value) if value is not None else None
                 if expression is not None:
@@ -126,6 +128,11 @@ def check(seed: int, steps: int, layout: str) -> None:
     graph = random_graph(seed, steps)
     module = graph.builder.finalize()
     converted = converted_any(module, seed) if layout == ANY else converted_to(module, layout)
+    compare(graph, module, converted, seed)
+
+
+def compare(graph: Graph, module: tvm.IRModule, converted: tvm.IRModule, seed: int) -> None:
+    """AssertionError where a converted module computes something else, at any size of a graph."""
     extents = module["main"].params[0].ty.shape.values
     by_size = [_machines(graph, (module, converted), place) for place in range(2 if graph.sizes else 1)]
     for place, machines in enumerate(by_size):

@@ -7,6 +7,7 @@ of a chain. What no operator asks for is not considered.
 
 from collections.abc import Callable
 
+from relay_layout.choice.memory import same_memory
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import TABLE, Offers, Rule, Signature, Wanted, unchanged
@@ -66,8 +67,7 @@ class _Spread:
             for position, value in enumerate(node.results):
                 layouts = self.provided.setdefault(value, {})
                 for signature in self.signatures[node]:
-                    if len(layouts) < MOST_LAYOUTS:
-                        layouts[signature.results[position]] = None
+                    _note(value, signature.results[position], layouts)
 
     def backward(self) -> None:
         for node in reversed(self.graph.nodes):
@@ -79,9 +79,7 @@ class _Spread:
                         and len(layout.primal) == value.rank
                         and not _has_unit_block(layout)
                     ):
-                        asked = self.asked.setdefault(value, {})
-                        if len(asked) < MOST_LAYOUTS:
-                            asked[layout] = None
+                        _note(value, layout, self.asked.setdefault(value, {}))
 
     def _find(self, node: Node) -> None:
         """The signatures of a node, found anew where they may have changed."""
@@ -116,6 +114,21 @@ class _Spread:
             [value.identity for value in node.operands],
             [value.identity for value in node.results],
         )
+
+
+def _note(value: Value, layout: Layout, layouts: dict[Layout, None]) -> None:
+    """Add a layout that a value may have to those noted before.
+
+    One that is aligned stands for two: what cannot pass padding on runs in the same order without it. Where
+    nothing is padded, both are the same memory, and the plain one can be carried by more.
+    """
+    unaligned = layout.unaligned
+    forms = (layout,) if layout == unaligned or not value.shape else (layout, unaligned)
+    if len(forms) == 2 and unaligned.rank == value.rank and same_memory(value, *forms):
+        forms = (unaligned,)
+    for form in forms:
+        if len(layouts) < MOST_LAYOUTS:
+            layouts[form] = None
 
 
 def _has_unit_block(layout: Layout) -> bool:

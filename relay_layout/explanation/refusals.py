@@ -8,7 +8,7 @@ from typing import Any
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.words import listed, shown
 from relay_layout.graph import Node, Value
-from relay_layout.layout import Layout
+from relay_layout.layout import Layout, known_extent
 from relay_layout.ops import ConvolutionLayouts, Rule
 from relay_layout.ops.alignment import passes_alignment
 from relay_layout.ops.axis_rules import AxisRule, Labels, projected
@@ -85,7 +85,7 @@ def _of_node_layout(rule: AxisRule, node: Node, labels: Labels, layout: Layout, 
         return f"a block must not cut {called}, which {node.operator} needs as one run"
     if not rule.accepts(node, layout):
         return f"the operator's row takes a layout only where {_condition(rule.accepts)}"
-    if not passes_alignment(node, layout, labels.whole, labels.operands):
+    if not passes_alignment(node, layout, labels.whole, labels.exact, labels.operands, labels.results):
         return f"zeros added for alignment would not stay zeros through {node.operator}"
     for text, value in zip(texts, values, strict=True):
         if projected(layout, text, value.shape, labels.exact) is not None:
@@ -96,7 +96,13 @@ def _of_node_layout(rule: AxisRule, node: Node, labels: Labels, layout: Layout, 
         # An extent of one broadcasts over a block, unless the row says that it does not.
         exact = {ascii_uppercase[position] for position, label in enumerate(text) if label in labels.exact}
         checked = [axis for axis in own.blocked_axes if axis in exact or _extent(value, axis, text) != 1]
-        padded = f"'{shown(value.name)}' has an extent of one, which alignment must not pad"
+        is_open = any(known_extent(_extent(value, axis, text)) is None for axis, _ in own.alignments)
+        extent = (
+            "an open extent, which alignment cannot"
+            if is_open
+            else "an extent of one, which alignment must not"
+        )
+        padded = f"'{shown(value.name)}' has {extent} pad"
         return _uneven(own, value, checked, names) or padded
     return ""
 

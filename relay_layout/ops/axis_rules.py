@@ -16,7 +16,7 @@ from tvm import relax
 
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
-from relay_layout.layout import Layout
+from relay_layout.layout import Layout, known_extent
 from relay_layout.ops.alignment import passes_alignment
 from relay_layout.ops.signature import Offers, Replacement, Signature, Wanted
 
@@ -102,7 +102,7 @@ class AxisRule:
     def _signature(self, node: Node, labels: Labels, layout: Layout, offers: Offers) -> Signature | None:
         if any(axis in labels.whole for axis in layout.blocked_axes) or not self.accepts(node, layout):
             return None
-        if not passes_alignment(node, layout, labels.whole, labels.operands):
+        if not passes_alignment(node, layout, labels.whole, labels.exact, labels.operands, labels.results):
             return None
         operands = _projections(layout, labels.operands, node.operands, labels.exact)
         results = _projections(layout, labels.results, node.results, labels.exact)
@@ -153,8 +153,8 @@ def projected(
         shape = (1,) * (len(text) - len(shape)) + tuple(shape)
     own = layout.project(set(text))
     extents = dict(zip(text, shape, strict=True))
-    if any(extents[axis] == 1 for axis, _ in own.alignments):
-        # An extent of one that broadcasts over others must not be padded.
+    if any(known_extent(extents[axis]) in (None, 1) for axis, _ in own.alignments):
+        # An extent of one that broadcasts over others must not be padded, an open one cannot be.
         return None
     for axis in own.blocked_axes:
         if extents[axis] == 1 and axis not in exact:

@@ -39,12 +39,12 @@ class ReshapeRule:
         groups = matching_groups(source.shape, target.shape)
         if groups is None:
             return
-        units = _units(source.shape), _units(target.shape)
-        backward = [(right, left) for left, right in groups]
+        forward = _Carrying(groups, source.shape, target.shape)
+        backward = _Carrying([(right, left) for left, right in groups], target.shape, source.shape)
         pairs: list[tuple[Layout | None, Layout | None]] = [
-            (layout, _carried(layout, groups, units)) for layout in wanted.operands[0]
+            (layout, forward.carried(layout)) for layout in wanted.operands[0]
         ]
-        pairs += [(_carried(layout, backward, units[::-1]), layout) for layout in wanted.results[0]]
+        pairs += [(backward.carried(layout), layout) for layout in wanted.results[0]]
         seen = {(source.identity, target.identity)}
         for before, after in pairs:
             if before is None or after is None or (before, after) in seen:
@@ -110,36 +110,71 @@ def _matching_counts(source: Sequence[Extent], target: Sequence[Extent]) -> tupl
     return None
 
 
-def _carried(layout: Layout, groups: Sequence[Group], units: tuple[str, str]) -> Layout | None:
-    """The layout of the other side: each group's letters replaced; None where a group is torn apart.
+class _Carrying:
+    """From the layouts of one side of a reshape to those of the other.
 
-    ``units`` are the letters of both sides that have one element: these may be anywhere. A block of a group's
-    last dimension is one of the other side's last dimension.
+    ``groups`` have the letters of the side that layouts come from first, as the two shapes are.
     """
-    if layout.alignments or any(axis.factor is not None and axis.name in units[0] for axis in layout.axes):
-        return None
-    other: list[str] = []
-    group_of = {letter: group for group in groups for letter in group[0]}
-    # The letters that count, by group: those of one element only where the group has no others.
-    cores = {group: tuple(map(_core, group, units)) for group in groups}
-    axes = [axis for axis in layout.axes if axis.name in cores[group_of[axis.name]][0]]
-    place = 0
-    while place < len(axes):
-        name, factor = axes[place].name, axes[place].factor
-        group = group_of[name]
-        before, after = cores[group]
-        if factor is not None:
-            if name != before[-1]:
-                return None
-            other.append(f"{factor}{after[-1].lower()}")
-            place += 1
-            continue
-        run = axes[place : place + len(before)]
-        if any(axis.factor is not None for axis in run) or "".join(axis.name for axis in run) != before:
+
+    def __init__(self, groups: Sequence[Group], source: Sequence[Extent], target: Sequence[Extent]) -> None:
+        # Dimensions of one element may be anywhere.
+        self.units = _units(source), _units(target)
+        self.group_of = {letter: group for group in groups for letter in group[0]}
+        # The letters that count, by group: those of one element only where the group has no others.
+        self.cores = {
+            group: (_core(group[0], self.units[0]), _core(group[1], self.units[1])) for group in groups
+        }
+        self.extents = tuple(dict(zip(letters(len(shape)), shape, strict=True)) for shape in (source, target))
+
+    def carried(self, layout: Layout) -> Layout | None:
+        """The layout of the other side: each group's letters replaced; None where a group is torn apart.
+
+        A block of a group's last dimension is one of the other side's last dimension, and zeros behind its
+        first one are zeros behind the other side's first.
+        """
+        if any(axis.factor is not None and axis.name in self.units[0] for axis in layout.axes):
             return None
-        other.append(group[1])
-        place += len(before)
-    return Layout.parse("".join(other)) if other else Layout.generic(0)
+        other: list[str] = []
+        axes = [axis for axis in layout.axes if axis.name in self.cores[self.group_of[axis.name]][0]]
+        place = 0
+        while place < len(axes):
+            name, factor = axes[place].name, axes[place].factor
+            group = self.group_of[name]
+            before, after = self.cores[group]
+            if factor is not None:
+                if name != before[-1]:
+                    return None
+                other.append(f"{factor}{after[-1].lower()}")
+                place += 1
+                continue
+            run = axes[place : place + len(before)]
+            if any(axis.factor is not None for axis in run) or "".join(axis.name for axis in run) != before:
+                return None
+            alignment = self._alignment(layout, before, after)
+            if alignment is None:
+                return None
+            mark = f"[a={alignment}]"
+            other += [letter + mark * (alignment > 1 and letter == after[0]) for letter in group[1]]
+            place += len(before)
+        if any(self.extents[0][name] == 1 for name, _ in layout.alignments):
+            # Which dimension of one element is padded would not be known on the other side.
+            return None
+        return Layout.parse("".join(other)) if other else Layout.generic(0)
+
+    def _alignment(self, layout: Layout, before: str, after: str) -> int | None:
+        """To what the first letter of the other side is aligned, 1 for nothing; None where zeros would lie
+        between elements."""
+        units = [layout.alignment(letter) for letter in before]
+        if units[0] == 1 or any(unit > 1 for unit in units[1:]):
+            return None if any(unit > 1 for unit in units) else 1
+        extents = [
+            [side[letter] for letter in own] for side, own in zip(self.extents, (before, after), strict=True)
+        ]
+        if not all(isinstance(extent, int) for side in extents for extent in side):
+            return None
+        inner, outer = prod(extents[0][1:]), prod(extents[1][1:])
+        elements = units[0] * inner
+        return elements // outer if elements % outer == 0 else None
 
 
 def _core(letters_of_side: str, units: str) -> str:

@@ -62,9 +62,11 @@ def _cut(
     extents: Sequence[Extent],
     name: str,
 ) -> Expression:
-    """Without what an aligned, otherwise plain layout adds to the extents."""
+    """Without what alignments add to the extents."""
+    if not layout.alignments:
+        return expression
     held = shape_of(expression) or ()
-    wanted = layout.unaligned.shape(extents, Layout.generic(layout.rank))
+    wanted = layout.unaligned.shape(extents, Layout.generic(len(layout.primal)))
     axes = [axis for axis in range(layout.rank) if isinstance(held[axis], int) and held[axis] != wanted[axis]]
     if not axes:
         return expression
@@ -75,7 +77,7 @@ def _cut(
 
 
 def _padded(builder: relax.BlockBuilder, expression: Expression, layout: Layout, hint: str) -> Expression:
-    """With zeros up to the alignment of an otherwise plain layout."""
+    """With zeros up to alignments."""
     shape = shape_of(expression) or ()
     widths: list[int] = []
     for axis, extent in zip(layout.axes, shape, strict=True):

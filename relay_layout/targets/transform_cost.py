@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, get_args
 
 from relay_layout.graph import Value
 from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.layout import Layout
+from relay_layout.layout.transform import equivalent_memory
 from relay_layout.targets.target import BuildTarget
 from topi_ext.workload import TransformWorkload
 
@@ -38,7 +40,19 @@ def transform_price(machine: BuildTarget, value: Value, source: Layout, target: 
         return TransformPrice(facts.launch_us + time.microseconds, time.source)
     moved = facts.moving_us(2 * size_in_bytes(value.shape, value.dtype))
     # Beside kernels that were measured on a slow machine, what was modelled for another would seem cheap.
-    return TransformPrice(facts.launch_us + machine.kernels.estimate_scale * moved, "modelled")
+    one = facts.launch_us + machine.kernels.estimate_scale * moved
+    return TransformPrice(_passes(value, source, target) * one, "modelled")
+
+
+def _passes(value: Value, source: Layout, target: Layout) -> int:
+    """How often the elements are moved: padding is cut off and added apart from the transform between."""
+    if source.alignments == target.alignments or len(source.primal) != len(target.primal):
+        return 1
+    steps = (source, source.unaligned, target.unaligned, target)
+    shape = value.shape or ()
+    shape = (1,) * (len(source.primal) - len(shape)) + tuple(shape)
+    order = Layout.generic(len(shape))
+    return sum(not equivalent_memory(*step, shape, order) for step in pairwise(steps))
 
 
 def transform_workload(value: Value, source: Layout, target: Layout) -> TransformWorkload | None:

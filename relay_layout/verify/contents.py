@@ -45,10 +45,10 @@ def _same(original: Value, steps: Sequence[Dims], converted: Value, converted_st
     right = _bits(constant_array(converted.constant))
     if left.size != right.size:
         return False
-    arranged = _rearranged(left, steps)
+    arranged = rearranged(left, steps)
     if list(converted_steps) == [plain(extents(converted.shape or ()))]:
         return _equal(arranged, right.reshape(arranged.shape))
-    return _equal(arranged.reshape(-1), _rearranged(right, converted_steps).reshape(-1))
+    return _equal(arranged.reshape(-1), rearranged(right, converted_steps).reshape(-1))
 
 
 def _cover(value: Value, steps: Sequence[Dims]) -> bool:
@@ -60,7 +60,8 @@ def _cover(value: Value, steps: Sequence[Dims]) -> bool:
     return True
 
 
-def _rearranged(array: np.ndarray[Any, Any], steps: Sequence[Dims]) -> np.ndarray[Any, Any]:
+def rearranged(array: np.ndarray[Any, Any], steps: Sequence[Dims]) -> np.ndarray[Any, Any]:
+    """The array through steps as of :meth:`Contents.same`; the digits of the last one are its dimensions."""
     for dims in steps[:-1]:
         array = _arranged(array, dims).reshape([int(str(extent)) for extent in shape_of_dims(dims)])
     return _arranged(array, steps[-1])

@@ -10,6 +10,8 @@ from tvm import relax
 
 from relay_layout.graph import Graph, Node, build_graph
 from relay_layout.ir import HALVES, Expression
+from relay_layout.verify.meanings import reading_of
+from relay_layout.verify.reading import Kind
 
 
 def expansion(node: Node) -> Graph | None:
@@ -32,9 +34,15 @@ def expansion(node: Node) -> Graph | None:
 
 
 def passed_on(node: Node) -> dict[int, int]:
-    """Results that are operands: batch norm gives mean and variance back unless it is training."""
+    """Results that are operands: batch norm gives mean and variance back unless it is training, and what adds
+    or cuts off nothing gives back what it takes."""
     if node.operator == "nn.batch_norm" and not node.attributes.training:
         return {1: 3, 2: 4}
+    if node.operator in ("strided_slice", "nn.pad"):
+        reading = reading_of(node)
+        labels = reading.operands[0] if reading is not None else None
+        if labels is not None and all(label.name.kind is Kind.FREE for label in labels):
+            return {0: 0}
     return {}
 
 

@@ -30,6 +30,7 @@ from relay_layout.verify.originals import (
     relative,
     root_key,
 )
+from relay_layout.verify.padded_calls import Lifted, lifted
 from relay_layout.verify.padding import Paddings
 from relay_layout.verify.symbols import extents
 
@@ -117,8 +118,15 @@ class Proof:
                 errors[old] = mismatch
             else:
                 return
-        if not self._adjusted(node, held) and not any(self._lifted(old, node, held) for old in errors):
-            self._fail_unpaired(node, held, errors)
+        if self._adjusted(node, held):
+            return
+        for old in errors:
+            try:
+                if self._lifted(old, node, held):
+                    return
+            except Mismatch as mismatch:
+                errors[old] = mismatch
+        self._fail_unpaired(node, held, errors)
 
     def _adjusted(self, node: Node, held: list[Held]) -> bool:
         """Whether a call only helps to move a tensor: pads it, cuts it, or casts it there and back."""
@@ -131,26 +139,34 @@ class Proof:
         return found is not None
 
     def _lifted(self, old: Node, new: Node, held: list[Held]) -> bool:
-        """Whether a call means an original one on padded operands, and passes the padding on."""
-        try:
-            originals = [self.originals.held(value) for value in old.operands]
-            lifted = self.paddings.lifted(old, originals, new, held)
-            if lifted is None:
-                return False
-            provided = [
-                self._beside(value, original, entry)
-                for value, original, entry in zip(
-                    new.operands, lifted.node.operands, lifted.operands, strict=True
-                )
-            ]
-            results = result_dims(lifted.node, new, provided, self._variable, self._guesses(old))
-        except Mismatch:
-            return False
+        """Whether a call means an original one on padded operands, and passes the padding on.
+
+        Mismatch where it would pass it on, but means something else.
+        """
+        wrong = None
+        for way in lifted(old, new, held, self.originals, self.paddings):
+            try:
+                self._lift(old, way, new)
+            except Mismatch as mismatch:
+                wrong = mismatch
+            else:
+                return True
+        if wrong is not None:
+            raise wrong
+        return False
+
+    def _lift(self, old: Node, way: Lifted, new: Node) -> None:
+        provided = [
+            self._beside(value, original, entry)
+            for value, original, entry in zip(new.operands, way.node.operands, way.operands, strict=True)
+        ]
+        results = result_dims(way.node, new, provided, self._variable, self._guesses(old))
         self.matched[old] = new
         self.variables[new.variable] = old.variable
-        for value, root, dims in zip(new.results, lifted.results, results, strict=True):
-            self.new[value] = Held(root, dims, _origin(new, provided))
-        return True
+        origin = _origin(new, provided)
+        for value, result, dims in zip(new.results, way.results, results, strict=True):
+            lies = through(dims, result.dims) if result.dims is not None else None
+            self.new[value] = replace(result, dims=lies, origin=origin)
 
     def _candidates(self, node: Node, held: list[Held]) -> Iterator[Node]:
         """The original calls that a converted one may be, the one of its name first, those taken last."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.verify.digits import Digit, Dims, joined
-from relay_layout.verify.symbols import extents
+from relay_layout.verify.symbols import extents, times
 
 
 class Kind(IntEnum):
@@ -133,7 +133,7 @@ def named_digits(dims: Dims, labels: Labels) -> Dims:
     """Digits of an operand's dimensions as digits of the names that the call has for them."""
     return tuple(
         joined(
-            Digit(labels[digit.axis].name, labels[digit.axis].unit * digit.unit, digit.extent)
+            Digit(labels[digit.axis].name, times(labels[digit.axis].unit, digit.unit), digit.extent)
             for digit in dim
         )
         for dim in dims

@@ -4,8 +4,11 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.ops.reshape_rule import matching_groups
-from tests.relay_layout.ops.every_signature import Case, check_case, image
+from relay_layout.graph import build_graph
+from relay_layout.layout import Layout
+from relay_layout.ops import Wanted
+from relay_layout.ops.reshape_rule import ReshapeRule, matching_groups
+from tests.relay_layout.ops.every_signature import Case, NoCosts, check_case, function_of, image
 
 op = relax.op
 X = (image(2, 8, 4, 6),)
@@ -59,3 +62,23 @@ GROUPS = {
 def test_dimensions_fall_into_the_smallest_groups(name: str) -> None:
     source, target, expected = GROUPS[name]
     assert matching_groups(source, target) == expected
+
+
+ALIGNED = {
+    "kept": ((2, 20, 4, 6), (2, 20, 24), "ACDB[a=32]", "ACB[a=32]"),
+    "split, zeros behind the first part": ((2, 20, 4, 6), (2, 4, 5, 4, 6), "ACDB[a=25]", "ADEB[a=5]C"),
+    "split, zeros within a part": ((2, 20, 4, 6), (2, 4, 5, 4, 6), "ACDB[a=32]", None),
+    "merged, zeros behind": ((2, 4, 5, 4, 6), (2, 20, 4, 6), "ADEB[a=3]C", "ACDB[a=15]"),
+    "merged, zeros between": ((2, 4, 5, 4, 6), (2, 20, 4, 6), "ADEBC[a=8]", None),
+    "one element": ((2, 1, 4, 6), (2, 1, 24), "ACDB[a=32]", None),
+}
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_alignment_passes_where_zeros_stay_behind(name: str) -> None:
+    source, target, before, after = ALIGNED[name]
+    function = function_of(lambda x: op.reshape(x, target), image(*source))
+    node = next(node for node in build_graph(function).nodes if node.operator == "reshape")
+    wanted = Wanted(((Layout.parse(before),),), ((),))
+    found = list(ReshapeRule().signatures(node, wanted, NoCosts()))
+    assert [str(signature.results[0]) for signature in found] == ([] if after is None else [after])

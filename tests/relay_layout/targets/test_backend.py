@@ -86,18 +86,38 @@ def shapes(converted_module: tvm.IRModule, operator: str) -> list[tuple[int, ...
     ]
 
 
+def shuffled(x: Any, groups: int = 2) -> Any:
+    """The channels of groups interleaved."""
+    n, c, h, w = map(int, x.ty.shape.values)
+    builder = relax.BlockBuilder.current()
+    split = builder.emit(op.reshape(x, (n, groups, c // groups, h, w)))
+    turned = builder.emit(op.permute_dims(split, [0, 2, 1, 3, 4]))
+    return op.reshape(turned, (n, c, h, w))
+
+
 KEEP_ZEROS: dict[str, Callable[[Any], Any]] = {
     "relu": op.nn.relu,
     "bias": lambda x: op.add(x, constant(20, 1, 1)),
     "scale": lambda x: op.multiply(x, constant(1, 20, 1, 1)),
     "itself": lambda x: op.subtract(x, x),
     "pool": lambda x: op.nn.max_pool2d(x, (2, 2)),
+    "bounds": lambda x: op.clip(x, 0, 6),
+    "a factor": lambda x: op.multiply(x, relax.const(0.5)),
+    "a divisor": lambda x: op.divide(x, relax.const(0.5)),
+    "padded pixels": lambda x: op.nn.pad(x, [0, 0, 0, 0, 1, 2, 0, 1]),
+    "rows joined": lambda x: op.concat([x, x], axis=2),
+    "rows of it": lambda x: op.strided_slice(x, [2], [1], [5]),
+    "mean of pixels": lambda x: op.mean(x, [2, 3], keepdims=True),
+    "pixels in a row": lambda x: op.reshape(x, (2, 20, 1, 56)),
 }
 MAKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "sigmoid": op.sigmoid,
     "a scalar": lambda x: op.add(x, relax.const(1.0)),
     "softmax": lambda x: op.nn.softmax(x, axis=1),
     "clip": lambda x: op.clip(x, 1, 2),
+    "an infinite factor": lambda x: op.minimum(op.multiply(x, relax.const(float("inf"))), relax.const(9.0)),
+    "filled pixels": lambda x: op.nn.pad(x, [0, 0, 0, 0, 1, 2, 0, 1], "constant", 0.5),
+    "channels joined": lambda x: op.strided_slice(op.concat([x, x], axis=1), [1], [3], [23]),
 }
 
 
@@ -113,6 +133,69 @@ def test_padding_is_cut_off_before_what_makes_numbers_of_zeros(name: str) -> Non
     after, transforms = converted(network(MAKE_NUMBERS[name]))
     assert transforms > 2
     assert [shape[-1] for shape in shapes(after, "nn.conv2d")] == [32, 32]
+
+
+@pytest.mark.parametrize("groups", [2, 5, 20])
+def test_channels_are_shuffled_between_aligned_convolutions(groups: int) -> None:
+    after, transforms = converted(network(lambda x: shuffled(x, groups)))
+    # In, cut off, added again where the shuffle moves everything anyway, and out.
+    assert transforms == (4 if groups < 20 else 2)
+    assert [shape[-1] for shape in shapes(after, "nn.conv2d")] == [32, 32]
+    assert len(shapes(after, "permute_dims")) == (3 if groups < 20 else 2)
+
+
+def test_two_shuffles_split_and_joined_again() -> None:
+    def between(x: Any) -> Any:
+        builder = relax.BlockBuilder.current()
+        halves = builder.emit(op.split(builder.emit(shuffled(x, 4)), 2, axis=1))
+        left, right = (builder.emit(relax.TupleGetItem(halves, place)) for place in range(2))
+        joined = builder.emit(op.concat([builder.emit(op.nn.conv2d(left, constant(10, 10, 1, 1))), right], 1))
+        return shuffled(joined)
+
+    after, _ = converted(network(between))
+    assert [shape[-1] for shape in shapes(after, "nn.conv2d")] == [32, 32, 32]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 8), (1, 1, 8, 1), (2, 1, 4, 4)])
+def test_a_dimension_of_one_element_is_padded(shape: tuple[int, ...]) -> None:
+    image = relax.Var("image", relax.TensorType(shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        first = builder.emit(op.nn.relu(builder.emit(op.nn.conv2d(image, constant(1, 1, 1, 1)))))
+        result = builder.emit(relax.Tuple([builder.emit(op.nn.conv2d(first, constant(3, 1, 1, 1)))]))
+        builder.emit_func_output(result)
+    before = builder.finalize()
+    after, _ = convert_layout(before, LayoutRequest(backend=Accelerator()), TARGET)
+    data = np.random.default_rng(1).uniform(-1, 1, shape).astype("float32")
+    for want, have in zip(execute(before, data), execute(after, data), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-4)
+    assert [size[-1] for size in shapes(after, "nn.conv2d")] == [32, 32]
+
+
+def test_blocks_become_aligned_channels() -> None:
+    class Mixed(Accelerator):
+        def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+            if operator.operator == "nn.relu":
+                return [Requirement(["NCHW4c"], ["NCHW4c"])]
+            return super().requirements(operator)
+
+    after, transforms = converted(network(op.nn.relu), Mixed())
+    assert transforms == 4
+    assert shapes(after, "nn.relu") == [(2, 5, 8, 7, 4)]
+
+
+def test_an_open_extent_is_not_aligned() -> None:
+    class Rows(Accelerator):
+        def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+            return [Requirement(["NC[a=4]HW"], ["NC[a=4]HW"])] if operator.operator == "nn.relu" else None
+
+    extents = [2, tvm.tirx.Var("c", "int64"), 4, 4]
+    image = relax.Var("image", relax.TensorType(extents, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        builder.emit_func_output(builder.emit(op.nn.relu(image)))
+    _, report = convert_layout(builder.finalize(), LayoutRequest(backend=Rows()), TARGET)
+    assert report.layout_transforms == 0
 
 
 def test_channels_that_fit_are_not_padded() -> None:

@@ -42,16 +42,18 @@ Change = tuple[str, Any]
 """What is changed, and the new expression."""
 
 
-def mutants(function: relax.Function) -> Iterator[Mutant]:
-    """Every mutant that type inference accepts."""
+def mutants(function: relax.Function, kinds: tuple[str, ...] = ("",)) -> Iterator[Mutant]:
+    """Every mutant that type inference accepts, of the kinds that begin with one of ``kinds``."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     for place, binding in enumerate(bindings):
         for kind, expression in changes(binding.value):
+            if not kind.startswith(kinds):
+                continue
             changed = rebuilt(function, {place: expression})
             if changed is not None:
                 yield Mutant(str(binding.var.name), kind, changed)
     output = bindings[-1].value
-    if isinstance(output, relax.Tuple):
+    if isinstance(output, relax.Tuple) and "outputs exchanged".startswith(kinds):
         for left, right in combinations(range(len(output.fields)), 2):
             if _same_type(output.fields[left], output.fields[right]):
                 changed = rebuilt(
@@ -59,6 +61,17 @@ def mutants(function: relax.Function) -> Iterator[Mutant]:
                 )
                 if changed is not None:
                     yield Mutant(str(bindings[-1].var.name), "outputs exchanged", changed)
+
+
+def some_mutants(function: relax.Function, rng: np.random.Generator, most: int) -> Iterator[Mutant]:
+    """Up to ``most`` mutants of single bindings, drawn at random."""
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    found = [(place, change) for place, binding in enumerate(bindings) for change in changes(binding.value)]
+    for number in rng.permutation(len(found))[:most]:
+        place, (kind, expression) = found[int(number)]
+        changed = rebuilt(function, {place: expression})
+        if changed is not None:
+            yield Mutant(str(bindings[place].var.name), kind, changed)
 
 
 def rebuilt(function: relax.Function, changed: dict[int, Any]) -> relax.Function | None:
@@ -73,8 +86,11 @@ def rebuilt(function: relax.Function, changed: dict[int, Any]) -> relax.Function
                     value = changed.get(place, binding.value)
                     value = structural_map(value, (relax.Var, lambda var: renamed.get(var, var)))
                     place += 1
+                    # With types that follow from what is changed.
                     if isinstance(value, relax.Call):
                         value = relax.Call(value.op, value.args, value.attrs, value.ty_args)
+                    elif isinstance(value, relax.TupleGetItem):
+                        value = relax.TupleGetItem(value.tuple_value, value.index)
                     renamed[binding.var] = builder.emit(value, name_hint=binding.var.name)
             body = structural_map(function.body.body, (relax.Var, lambda var: renamed.get(var, var)))
             builder.emit_func_output(body)
@@ -99,6 +115,7 @@ def changes(expression: Any) -> Iterator[Change]:
         _layouts,
         _axes,
         _pad_widths,
+        _fillings,
         _operands,
         _numbers,
         _constants,
@@ -186,6 +203,12 @@ def _pad_widths(call: relax.Call) -> Iterator[Change]:
         for left, right in combinations(range(len(given)), 2):
             if given[left] != given[right]:
                 yield "pad widths swapped", _with(call, pad_width=_swapped(given, left, right))
+
+
+def _fillings(call: relax.Call) -> Iterator[Change]:
+    if operator_name(call) == "nn.pad" and str(call.attrs.pad_mode) == "constant":
+        yield "filled with another number", _with(call, pad_value=float(call.attrs.pad_value) + 1.0)
+        yield "filled with the last element", _with(call, pad_mode="replicate")
 
 
 def _operands(call: relax.Call) -> Iterator[Change]:
