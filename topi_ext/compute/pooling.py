@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.extents import as_int, fixed
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.workload import ANNOTATION, PoolingWorkload
 
@@ -94,11 +95,11 @@ def _every_window_touches(
         if name not in "HW" or factor:
             continue
         axis = "HW".index(name)
-        size, count = data.shape[place], out_shape[place]
+        size, count = fixed(data.shape[place]), fixed(out_shape[place])
         if padding[axis] >= kernel[axis]:
             return False
-        if isinstance(size, (int, tirx.IntImm)) and isinstance(count, (int, tirx.IntImm)):
-            if (int(count) - 1) * strides[axis] - padding[axis] >= int(size):
+        if size is not None and count is not None:
+            if (count - 1) * strides[axis] - padding[axis] >= size:
                 return False
         elif padding[axis + 2] >= kernel[axis]:
             return False
@@ -154,9 +155,9 @@ def _pool(
     out_shape: Sequence[Any],
 ) -> te.Tensor:
     axes = [te.reduce_axis((0, kernel[0]), "rh"), te.reduce_axis((0, kernel[1]), "rw")]
-    channels: Any = logical_extent(layout, data.shape, "C")
+    channels: Any = as_int(logical_extent(layout, data.shape, "C"))
     if not isinstance(channels, int):
-        channels = int(channels) if isinstance(channels, tirx.IntImm) else str(channels)
+        channels = str(channels)
     workload = PoolingWorkload(
         operator=operator,
         channels=channels,

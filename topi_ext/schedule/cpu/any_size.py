@@ -11,9 +11,10 @@ from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
+from topi_ext.extents import fixed
 from topi_ext.indexing import physical_axes
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.schedule.blocks import annotated_block, fixed, open_schedule
+from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import substitute

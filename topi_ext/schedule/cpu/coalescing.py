@@ -11,7 +11,8 @@ from tvm import sym, tirx
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import SBlock, fixed, loads_of, loop_extent
+from topi_ext.extents import fixed
+from topi_ext.schedule.blocks import SBlock, loads_of, loop_extent
 from topi_ext.schedule.overlap import uses
 
 
