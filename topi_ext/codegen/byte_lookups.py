@@ -13,7 +13,7 @@ from tvm_ffi import structural_walk
 
 from topi_ext.codegen.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
 from topi_ext.codegen.replacing import replaced
-from topi_ext.codegen.scalar_operations import lanes_of
+from topi_ext.codegen.scalar_operations import element_of, lanes_of
 from topi_ext.extents import fixed
 
 _TABLE_BYTES = 256
@@ -54,7 +54,7 @@ def _bytes_looked_up(load: Any) -> Any:
 
 
 def _is_of_byte(cast: tirx.Cast) -> bool:
-    return str(cast.value.ty.dtype).partition("x")[0] == "uint8"
+    return element_of(cast.value) == "uint8"
 
 
 def _parts(table: Any) -> list[Any]:
