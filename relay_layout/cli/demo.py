@@ -6,9 +6,8 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relay_layout.cli import options, values
 from relay_layout.cli.main import guarded, perform
@@ -38,27 +37,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: perform(parser, words, run), with_traceback="--traceback" in words)
 
 
-@dataclass(frozen=True)
-class _Files:
-    """What one process writes for another, in one folder."""
+class _Files(NamedTuple):
+    """What one process writes for another."""
 
-    folder: Path
+    model: Path
+    artifact: Path
+    inputs: Path
+    outputs: Path
 
-    @property
-    def model(self) -> Path:
-        return self.folder / "model.onnx"
 
-    @property
-    def artifact(self) -> Path:
-        return self.folder / "model.artifact"
-
-    @property
-    def inputs(self) -> Path:
-        return self.folder / "inputs.npz"
-
-    @property
-    def outputs(self) -> Path:
-        return self.folder / "outputs.npz"
+def _files_in(folder: Path) -> _Files:
+    return _Files(
+        folder / "model.onnx", folder / "model.artifact", folder / "inputs.npz", folder / "outputs.npz"
+    )
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -72,7 +63,7 @@ def run(arguments: Namespace) -> Outcome:
     threads = arguments.threads or host.cpu_count()
     network = build(arguments.model)
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as name:
-        files = _Files(Path(name))
+        files = _files_in(Path(name))
         export_onnx(network, files.model)
         note(f"compiling {arguments.model} with threads: {threads}")
         compiled = relay_layout.compile(arguments.model, threads=threads, progress=progress)

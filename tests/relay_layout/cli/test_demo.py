@@ -96,4 +96,4 @@ def test_a_failing_process_tells_why(tmp_path: Path) -> None:
     with pytest.raises(
         demo.RelayLayoutError, match=r"^the run in a new process failed: relay-layout: error: "
     ):
-        demo._run_in_new_process(demo._Files(tmp_path), 1)
+        demo._run_in_new_process(demo._files_in(tmp_path), 1)
