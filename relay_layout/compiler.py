@@ -115,14 +115,17 @@ def convert(
 ) -> Conversion:
     """Load a model and convert its layouts; nothing is compiled.
 
-    ``model`` is a file, the name of a built-in network, an ONNX ModelProto or a Relax module. The
-    layout options are those of ``relay-layout compile``; ``params`` are weights for a Relay file: a params
-    file or arrays by name, ``input_layouts`` and ``output_layouts`` fix layouts at the border by name.
-    ``input_dim_orders`` and ``output_dim_orders`` declare the order in which their dimensions lie in memory,
-    such as (0, 2, 3, 1), while shapes stay as they are; they go before what the model declares.
-    A ``backend`` is asked for each operator which layouts and alignments it accepts. Costs come from
-    ``tuning_records``, logs of ``relay-layout tune``, and from the package's own unless
-    ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the direct convolution.
+    ``model`` is a file, the name of a built-in network, a Relax module, an ONNX ModelProto or a program of
+    ``torch.export``; ``input_shapes`` gives its inputs extents, and ``params`` are weights for a Relay file:
+    a params file, or arrays by name. ``target`` is anything that
+    :func:`relay_layout.targets.resolve_target` takes, and ``threads`` how many its kernels are shaped for
+    (all cores by default). The layout options are those of ``relay-layout compile``. ``input_layouts`` and
+    ``output_layouts`` fix layouts at the border, by name. ``input_dim_orders`` and ``output_dim_orders``
+    declare the order in which dimensions lie in memory, such as (0, 2, 3, 1), while shapes stay as they are;
+    they go before what the model declares. A ``backend`` is asked for each operator which layouts and
+    alignments it accepts. Costs come from ``tuning_records``, logs of ``relay-layout tune``, and from the
+    package's own unless ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the
+    direct convolution.
     ``precision`` is what floats are multiplied in: "fp32", "bf16" on processors that have instructions for
     it, "fp16" or "tf32" on CUDA. Raises members of :class:`RelayLayoutError`.
     """
@@ -177,9 +180,9 @@ def compile(
 
     Arguments are those of :func:`convert`, but ``target`` may also be a list of targets, the one that asks
     least of a machine first: the result holds code for each, and where it is loaded the last one that the
-    machine can run is taken. ``threads`` is what the kernels are shaped for (all cores by default),
-    ``report`` a file ending in .html or .json for what was chosen and why (:mod:`relay_layout.report`),
-    ``progress`` is called with one line per stage. Raises :class:`RelayLayoutError`.
+    machine can run is taken. ``report`` is a file ending in .html or .json for what was chosen and why
+    (:mod:`relay_layout.report`), ``progress`` is called with one line per stage. Raises members
+    of :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()

@@ -8,7 +8,6 @@ inserted where a tensor lies otherwise, ahead of time, and a region that no stat
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Any, Protocol
 
 import tvm
@@ -244,7 +243,7 @@ def _layouts(texts: Sequence[str | None], views: Sequence[TensorView], place: st
             raise LayoutError(
                 f"{place} {position}: layout {text} is stated of a tensor whose dimensions are {known}"
             )
-        own = layout.relabel(dict(zip(view.letters, ascii_uppercase, strict=False)))
+        own = layout.over_dimensions(view.letters)
         if not own.unaligned.fits(view.shape, _plain(view)):
             shape = ", ".join(map(str, view.shape))
             raise LayoutError(f"{place} {position}: layout {text} does not fit the shape ({shape})")

@@ -80,6 +80,7 @@ def run_bench(
     missing = {name: hint for name in wanted if (hint := find_peer(name).missing()) is not None}
     if missing and require_peers:
         raise PeerUnavailable("; ".join(missing.values()))
+    runtimes = _Runtimes(wanted, missing, threads, seconds, ours, progress)
     with tempfile.TemporaryDirectory(prefix="relay-layout-bench-") as directory:
         # Every file is checked before the first is measured: that takes minutes.
         tasks = [
@@ -91,8 +92,7 @@ def run_bench(
         machine = describe_machine()
         result = BenchResult(models=[], geometric_mean={}, machine=machine)
         for task in tasks:
-            found = _bench_model(task, wanted, missing, threads, seconds, ours, progress)
-            results = [*result["models"], found]
+            results = [*result["models"], runtimes.measure(task)]
             mean = geometric_mean_of_ratios(results)
             result = BenchResult(models=results, geometric_mean=mean, machine=machine)
             if measured is not None:
@@ -143,77 +143,84 @@ class _Prepared:
     outputs: list[Array]
 
 
-def _bench_model(
-    task: _Task,
-    wanted: Sequence[str],
-    missing: Mapping[str, str],
-    threads: int,
-    seconds: float,
-    ours: CompileOurs | None,
-    progress: Progress,
-) -> ModelResult:
-    failures = {name: missing[name] for name in wanted if name in missing}
-    prepared: dict[str, _Prepared] = {}
-    with ExitStack() as workers:
-        for name in wanted:
-            if name in missing:
-                continue
-            progress(f"{task.label}: preparing {name}")
-            try:
-                prepared[name] = _prepare(task, name, threads, ours, workers)
-            except PeerError as error:
-                failures[name] = str(error)
-                progress(f"{task.label}: {error}")
-        reference = _reference_outputs(task, prepared, threads, progress)
-        progress(f"{task.label}: measuring {', '.join(prepared)}")
-        measured = measure_interleaved({name: entry.worker for name, entry in prepared.items()}, seconds)
-    for name, message in measured.failures.items():
-        failures[name] = message
-        progress(f"{task.label}: {message}")
-    results: dict[str, PeerResult] = {}
-    for name, times in measured.seconds.items():
-        entry = prepared[name]
-        error_found = None if reference is None else relative_error(entry.outputs, reference)
-        results[name] = PeerResult(
-            **summarize(times),
-            version=entry.version,
-            prepare_seconds=entry.prepare_seconds,
-            relative_error=error_found,
-            agrees=None if reference is None else error_found is not None and error_found <= task.tolerance,
-        )
-    return ModelResult(
-        model=task.label, threads=threads, peers=results, failures=failures, ratios=ratios(results)
-    )
+@dataclass(frozen=True)
+class _Runtimes:
+    """What models are measured in, and how; ``missing`` says of those that are not installed how to do it."""
 
+    wanted: Sequence[str]
+    missing: Mapping[str, str]
+    threads: int
+    seconds: float
+    ours: CompileOurs | None
+    progress: Progress
 
-def _prepare(task: _Task, name: str, threads: int, ours: CompileOurs | None, workers: ExitStack) -> _Prepared:
-    """Start a worker that lives as long as `workers`, and have it run the model once."""
-    model = task.model
-    if name == OURS and ours is not None:
-        try:
-            model = ours(task.model, threads)
-        except Exception as error:  # a model that we cannot compile must not hide what the others do
-            raise PeerError(f"{OURS}: {error}") from error
-    worker = workers.enter_context(WorkerProcess(name, threads))
-    outputs = task.directory / f"outputs_{name.replace(':', '_')}.npz"
-    reply = worker.prepare(model, task.inputs, task.input_names, outputs)
-    with np.load(outputs) as stored:
-        arrays = [stored[f"arr_{index}"] for index in range(len(stored.files))]
-    return _Prepared(worker, reply["version"], reply["prepare_seconds"], arrays)
-
-
-def _reference_outputs(
-    task: _Task, prepared: Mapping[str, _Prepared], threads: int, progress: Progress
-) -> list[Array] | None:
-    """The reference's outputs, from a worker of its own if it is not among the peers."""
-    if REFERENCE in prepared:
-        return prepared[REFERENCE].outputs
-    if find_peer(REFERENCE).missing() is not None:
-        progress(f"{task.label}: {REFERENCE} is not installed, outputs are not compared")
-        return None
-    try:
+    def measure(self, task: _Task) -> ModelResult:
+        """A model in all of them, in turns."""
+        failures = {name: self.missing[name] for name in self.wanted if name in self.missing}
+        prepared: dict[str, _Prepared] = {}
         with ExitStack() as workers:
-            return _prepare(task, REFERENCE, threads, None, workers).outputs
-    except PeerError as error:
-        progress(f"{task.label}: outputs are not compared: {error}")
-        return None
+            for name in self.wanted:
+                if name in self.missing:
+                    continue
+                self.progress(f"{task.label}: preparing {name}")
+                try:
+                    prepared[name] = self._prepare(task, name, workers)
+                except PeerError as error:
+                    failures[name] = str(error)
+                    self.progress(f"{task.label}: {error}")
+            reference = self._reference_outputs(task, prepared)
+            self.progress(f"{task.label}: measuring {', '.join(prepared)}")
+            ready = {name: entry.worker for name, entry in prepared.items()}
+            measured = measure_interleaved(ready, self.seconds)
+        for name, message in measured.failures.items():
+            failures[name] = message
+            self.progress(f"{task.label}: {message}")
+        peers = {
+            name: _result(times, prepared[name], reference, task.tolerance)
+            for name, times in measured.seconds.items()
+        }
+        return ModelResult(
+            model=task.label, threads=self.threads, peers=peers, failures=failures, ratios=ratios(peers)
+        )
+
+    def _prepare(self, task: _Task, name: str, workers: ExitStack) -> _Prepared:
+        """Start a worker that lives as long as `workers`, and have it run the model once."""
+        model = task.model
+        if name == OURS and self.ours is not None:
+            try:
+                model = self.ours(task.model, self.threads)
+            except Exception as error:  # a model that we cannot compile must not hide what the others do
+                raise PeerError(f"{OURS}: {error}") from error
+        worker = workers.enter_context(WorkerProcess(name, self.threads))
+        outputs = task.directory / f"outputs_{name.replace(':', '_')}.npz"
+        reply = worker.prepare(model, task.inputs, task.input_names, outputs)
+        with np.load(outputs) as stored:
+            arrays = [stored[f"arr_{index}"] for index in range(len(stored.files))]
+        return _Prepared(worker, reply["version"], reply["prepare_seconds"], arrays)
+
+    def _reference_outputs(self, task: _Task, prepared: Mapping[str, _Prepared]) -> list[Array] | None:
+        """The reference's outputs, from a worker of its own if it is not among the peers."""
+        if REFERENCE in prepared:
+            return prepared[REFERENCE].outputs
+        if find_peer(REFERENCE).missing() is not None:
+            self.progress(f"{task.label}: {REFERENCE} is not installed, outputs are not compared")
+            return None
+        try:
+            with ExitStack() as workers:
+                return self._prepare(task, REFERENCE, workers).outputs
+        except PeerError as error:
+            self.progress(f"{task.label}: outputs are not compared: {error}")
+            return None
+
+
+def _result(
+    times: list[float], entry: _Prepared, reference: list[Array] | None, tolerance: float
+) -> PeerResult:
+    difference = None if reference is None else relative_error(entry.outputs, reference)
+    return PeerResult(
+        **summarize(times),
+        version=entry.version,
+        prepare_seconds=entry.prepare_seconds,
+        relative_error=difference,
+        agrees=None if reference is None else difference is not None and difference <= tolerance,
+    )

@@ -78,7 +78,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     """
     graph = build_graph(module["main"])
     desired = _desired(graph, request)
-    offers, pinned = _offers(graph, desired, request, target)
+    offers, pinned = _offers(graph, desired, target)
     outputs = {value: value.identity for value in graph.outputs()}
     skipped = _skipped(graph, request)
     left_alone: dict[str, str] = {}
@@ -124,10 +124,7 @@ def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]
 
 
 def _offers(
-    graph: Graph,
-    desired: Mapping[str, Sequence[str]] | None,
-    request: LayoutRequest,
-    target: BuildTarget,
+    graph: Graph, desired: Mapping[str, Sequence[str]] | None, target: BuildTarget
 ) -> tuple[Offers, bool]:
     """What convolutions are offered; those that a callback of the caller's decides are offered nothing."""
     base = TargetOffers(target)

@@ -7,12 +7,15 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relay_layout.cli import options, values
 from relay_layout.cli.main import guarded, perform
 from relay_layout.cli.output import Outcome, note, progress, table
 from relay_layout.errors import RelayLayoutError
+
+if TYPE_CHECKING:
+    from relay_layout.models.network import Network
 
 REFERENCE = "onnxruntime"
 
@@ -34,70 +37,107 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: perform(parser, words, run), with_traceback="--traceback" in words)
 
 
+class _Files(NamedTuple):
+    """What one process writes for another."""
+
+    model: Path
+    artifact: Path
+    inputs: Path
+    outputs: Path
+
+
+def _files_in(folder: Path) -> _Files:
+    return _Files(
+        folder / "model.onnx", folder / "model.artifact", folder / "inputs.npz", folder / "outputs.npz"
+    )
+
+
 def run(arguments: Namespace) -> Outcome:
     """Compiles, runs, measures and compares, all in a temporary folder."""
     start = time.monotonic()
     import relay_layout
     from relay_layout import host
-    from relay_layout.artifact import TensorSpec
-    from relay_layout.bench import run_bench
-    from relay_layout.bench.compare import TOLERANCE, relative_error
-    from relay_layout.bench.peers import OURS, find_peer
-    from relay_layout.cli.npz import read_arrays, write_arrays
-    from relay_layout.cli.run import random_inputs
+    from relay_layout.bench.compare import TOLERANCE
     from relay_layout.models import build, export_onnx
 
     threads = arguments.threads or host.cpu_count()
     network = build(arguments.model)
-    has_reference = find_peer(REFERENCE).missing() is None
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as name:
-        folder = Path(name)
-        model, artifact = folder / "model.onnx", folder / "model.artifact"
-        inputs, outputs = folder / "inputs.npz", folder / "outputs.npz"
-        export_onnx(network, model)
-
+        files = _files_in(Path(name))
+        export_onnx(network, files.model)
         note(f"compiling {arguments.model} with threads: {threads}")
         compiled = relay_layout.compile(arguments.model, threads=threads, progress=progress)
-        compiled.save(artifact)
-
+        compiled.save(files.artifact)
         note("running the artifact in a new process")
-        arrays = random_inputs([TensorSpec(value.name, value.shape, "float32") for value in network.inputs])
-        write_arrays(str(inputs), arrays)
-        _run_in_new_process(artifact, inputs, outputs, threads)
-
+        arrays = _write_inputs(network, files)
+        _run_in_new_process(files, threads)
         note("measuring, each runtime in a process of its own, in turns")
-        result = run_bench(
-            [(arguments.model, model)],
-            [REFERENCE] if has_reference else [],
-            threads=threads,
-            seconds=arguments.seconds,
-            ours=lambda _model, _threads: artifact,
-            progress=progress,
-        )
-        measured = result["models"][0]
-        if OURS not in measured["peers"]:
-            raise RelayLayoutError(measured["failures"][OURS])
-        difference = None
-        if has_reference:
-            found = read_arrays(str(outputs))
-            expected = find_peer(REFERENCE).prepare(model, threads)(arrays).run()
-            difference = relative_error([found[value.name] for value in network.outputs], expected)
+        machine, runtimes = _measure(arguments.model, files, threads, arguments.seconds)
+        difference = _difference(network, files, arrays, threads) if _has_reference() else None
     report = {
         "model": arguments.model,
         "input_shape": list(network.inputs[0].shape),
         "threads": threads,
-        "cpu": result["machine"]["cpu"],
+        "cpu": machine["cpu"],
         "runtimes": {
             peer: {"version": entry["version"], "median_ms": entry["median_ms"], "min_ms": entry["min_ms"]}
-            for peer, entry in measured["peers"].items()
+            for peer, entry in runtimes.items()
         },
         "layout_transforms": compiled.report["layout_transforms"],
         "max_relative_difference": difference,
-        "agrees": (difference is not None and difference <= TOLERANCE) if has_reference else None,
+        "agrees": (difference is not None and difference <= TOLERANCE) if _has_reference() else None,
         "compile_seconds": compiled.report["compile_seconds"],
         "seconds": time.monotonic() - start,
     }
     return Outcome(report, format_report(report), 1 if report["agrees"] is False else 0)
+
+
+def _has_reference() -> bool:
+    from relay_layout.bench.peers import find_peer
+
+    return find_peer(REFERENCE).missing() is None
+
+
+def _write_inputs(network: "Network", files: _Files) -> dict[str, Any]:
+    from relay_layout.artifact import TensorSpec
+    from relay_layout.cli.npz import write_arrays
+    from relay_layout.cli.run import random_inputs
+
+    arrays = random_inputs([TensorSpec(value.name, value.shape, "float32") for value in network.inputs])
+    write_arrays(str(files.inputs), arrays)
+    return arrays
+
+
+def _measure(
+    model: str, files: _Files, threads: int, seconds: float
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The machine, and each runtime's version and times; RelayLayoutError where ours cannot run."""
+    from relay_layout.bench import run_bench
+    from relay_layout.bench.peers import OURS
+
+    result = run_bench(
+        [(model, files.model)],
+        [REFERENCE] if _has_reference() else [],
+        threads=threads,
+        seconds=seconds,
+        ours=lambda _model, _threads: files.artifact,
+        progress=progress,
+    )
+    measured = result["models"][0]
+    if OURS not in measured["peers"]:
+        raise RelayLayoutError(measured["failures"][OURS])
+    return result["machine"], measured["peers"]
+
+
+def _difference(network: "Network", files: _Files, arrays: Mapping[str, Any], threads: int) -> float | None:
+    """The largest of the outputs from those of the reference; None where they cannot be compared."""
+    from relay_layout.bench.compare import relative_error
+    from relay_layout.bench.peers import find_peer
+    from relay_layout.cli.npz import read_arrays
+
+    found = read_arrays(str(files.outputs))
+    expected = find_peer(REFERENCE).prepare(files.model, threads)(arrays).run()
+    return relative_error([found[value.name] for value in network.outputs], expected)
 
 
 def format_report(report: Mapping[str, Any]) -> str:
@@ -126,11 +166,11 @@ def _agreement(report: Mapping[str, Any]) -> str:
     return f"{verdict} {REFERENCE}, {largest}"
 
 
-def _run_in_new_process(artifact: Path, inputs: Path, outputs: Path, threads: int) -> None:
+def _run_in_new_process(files: _Files, threads: int) -> None:
     from relay_layout.bench.workers.process import worker_environment
 
-    command = [sys.executable, "-m", "relay_layout", "run", str(artifact), "--json", "--repeat", "1"]
-    command += ["--inputs", str(inputs), "--outputs", str(outputs), "--threads", str(threads)]
+    command = [sys.executable, "-m", "relay_layout", "run", str(files.artifact), "--json", "--repeat", "1"]
+    command += ["--inputs", str(files.inputs), "--outputs", str(files.outputs), "--threads", str(threads)]
     done = subprocess.run(
         command,
         env=worker_environment(threads),

@@ -34,9 +34,7 @@ class Letters:
         """``layout`` of ``value`` in its letters; a scalar has none."""
         if not layout.primal:
             return "scalar"
-        return str(
-            layout.relabel(dict(zip(ascii_uppercase, self.of(value, len(layout.primal)), strict=False)))
-        )
+        return str(layout.in_letters(self.of(value, len(layout.primal))))
 
     def signature(self, node: Node, signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The layouts of operands and of results."""

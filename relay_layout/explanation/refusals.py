@@ -70,7 +70,7 @@ def _of_axes(rule: AxisRule, node: Node, place: int, layout: Layout, names: Lett
         return (
             f"'{shown(value.name)}' lacks dimensions of the operator, so that it cannot set a layout for all"
         )
-    node_layout = layout.relabel(dict(zip(ascii_uppercase, text, strict=False)))
+    node_layout = layout.in_letters(text)
     if missing:
         node_layout = Layout.parse(missing + str(node_layout))
     return _of_node_layout(rule, node, labels, node_layout, names)
@@ -92,7 +92,7 @@ def _of_node_layout(rule: AxisRule, node: Node, labels: Labels, layout: Layout, 
             continue
         if value.shape is None or text is None:
             return f"the rank of '{shown(value.name)}' is unknown"
-        own = layout.project(set(text)).relabel(dict(zip(text, ascii_uppercase, strict=False)))
+        own = layout.project(set(text)).over_dimensions(text)
         # An extent of one broadcasts over a block, unless the row says that it does not.
         exact = {ascii_uppercase[position] for position, label in enumerate(text) if label in labels.exact}
         checked = [axis for axis in own.blocked_axes if axis in exact or _extent(value, axis, text) != 1]

@@ -21,7 +21,7 @@ def simplify(extent: Extent) -> Extent:
     for variable in tirx.analysis.undefined_vars(extent):
         known = known_interval(variable)
         if known.most is not None:
-            analyzer.bind(variable, Range(_expression(known.least), _expression(known.most + 1)))
+            analyzer.bind(variable, Range(as_expression(known.least), as_expression(known.most + 1)))
         elif known.least:
             analyzer.update(variable, sym.ConstIntBound(known.least, sym.ConstIntBound.POS_INF))
     simplest = analyzer.simplify(structural_map(analyzer.simplify(extent), (tirx.FloorMod, _missing)))
@@ -48,7 +48,7 @@ def least(left: Extent, right: Extent) -> Extent:
     for one, other in ((left, right), (right, left)):
         if never_more(one, other):
             return one
-    return simplify(tirx.min(_expression(left), _expression(right)))
+    return simplify(tirx.min(as_expression(left), as_expression(right)))
 
 
 def greatest(left: Extent, right: Extent) -> Extent:
@@ -56,7 +56,7 @@ def greatest(left: Extent, right: Extent) -> Extent:
     for one, other in ((left, right), (right, left)):
         if never_more(one, other):
             return other
-    return simplify(tirx.max(_expression(left), _expression(right)))
+    return simplify(tirx.max(as_expression(left), as_expression(right)))
 
 
 def clamped(extent: Extent, limit: Extent) -> Extent:
@@ -64,7 +64,8 @@ def clamped(extent: Extent, limit: Extent) -> Extent:
     return greatest(least(extent, limit), 0)
 
 
-def _expression(extent: Extent) -> Any:
+def as_expression(extent: Extent) -> Any:
+    """An extent as an expression of TVM's, int64 where it is a number."""
     return tirx.const(extent, "int64") if isinstance(extent, int) else extent
 
 

@@ -26,7 +26,7 @@ from relay_layout.frontend.values import (
     shape_of,
     written_type,
 )
-from relay_layout.ir import Extent, erased
+from relay_layout.ir import Extent, as_extent, erased
 
 _NUMBER = relax.TensorType([], "int64")
 _ALIVE = relax.TensorType([], "bool")
@@ -339,7 +339,7 @@ def _empty(kind: Any, known: frozenset[tirx.Var]) -> relax.ShapeExpr:
 
 
 def _shape(kind: Any) -> list[Extent]:
-    return [int(extent) if isinstance(extent, tirx.IntImm) else extent for extent in kind.shape.values]
+    return list(map(as_extent, kind.shape.values))
 
 
 def _written(kind: Any) -> str:

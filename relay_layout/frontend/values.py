@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm import relax, tirx
+from tvm import relax
 
 from relay_layout.frontend.extent_arithmetic import same, simplify
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, as_extent
 
 Array = NDArray[Any]
 
@@ -83,7 +83,7 @@ def shape_of(value: Value) -> list[Extent]:
             "needs the shape of a tensor whose shape is known only at run time: "
             "give the model's inputs fixed shapes (--input-shape)"
         )
-    return [int(extent) if isinstance(extent, tirx.IntImm) else extent for extent in tensor.shape]
+    return list(map(as_extent, tensor.shape))
 
 
 def tensors_of(value: Value) -> tuple[Value, ...]:

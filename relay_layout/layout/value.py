@@ -22,11 +22,11 @@ means one dimension per capital letter, in the order of a plain layout that the 
 passed on, so that symbolic shapes can be used.
 """
 
-import string
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from numbers import Integral
+from string import ascii_uppercase
 from typing import TypeVar
 
 from relay_layout.errors import LayoutError
@@ -93,9 +93,9 @@ class Layout:
 
         Rank 0 gives the layout of a scalar, whose text is empty and which no text spells.
         """
-        if not 0 <= rank <= len(string.ascii_uppercase):
+        if not 0 <= rank <= len(ascii_uppercase):
             raise LayoutError(
-                f"rank {rank}: no letters for it; a layout has 0 to {len(string.ascii_uppercase)} axes"
+                f"rank {rank}: no letters for it; a layout has 0 to {len(ascii_uppercase)} axes"
             )
         return _generic(rank)
 
@@ -245,6 +245,14 @@ class Layout:
         """
         return _relabelled(self, tuple(mapping.get(name, name) for name in self.primal))
 
+    def over_dimensions(self, letters: str) -> "Layout":
+        """This layout over the dimensions of a tensor, A the first, that ``letters`` call otherwise."""
+        return self.relabel(dict(zip(letters, ascii_uppercase, strict=False)))
+
+    def in_letters(self, letters: str) -> "Layout":
+        """The inverse of :meth:`over_dimensions`."""
+        return self.relabel(dict(zip(ascii_uppercase, letters, strict=False)))
+
     def project(self, axes: Collection[str]) -> "Layout":
         """This layout with only those primal axes and their blocks, in the order they have here."""
         self.require_axes(*axes)
@@ -333,7 +341,7 @@ def _parse(text: str) -> Layout:
 
 @cache
 def _generic(rank: int) -> Layout:
-    return layout_of_parts(tuple(Axis(letter) for letter in string.ascii_uppercase[:rank]), ())
+    return layout_of_parts(tuple(Axis(letter) for letter in ascii_uppercase[:rank]), ())
 
 
 @lru_cache(maxsize=1 << 14)
@@ -342,7 +350,7 @@ def _relabelled(layout: Layout, letters: tuple[str, ...]) -> Layout:
     names = dict(zip(layout.primal, letters, strict=True))
     taken: dict[str, str] = {}
     for old, new in names.items():
-        if len(new) != 1 or new not in string.ascii_uppercase:
+        if len(new) != 1 or new not in ascii_uppercase:
             raise LayoutError(f"layout '{layout}': axis '{old}' relabelled {new!r}; give a capital letter")
         if new in taken:
             raise LayoutError(

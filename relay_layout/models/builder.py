@@ -7,33 +7,8 @@ from typing import Literal
 import numpy as np
 
 from relay_layout.errors import ModelError
+from relay_layout.models import operations as ops
 from relay_layout.models.network import Network, Node, Value
-from relay_layout.models.operations import (
-    Add,
-    AveragePool,
-    BatchNormalization,
-    Clip,
-    Concatenate,
-    Convolution,
-    Dense,
-    Flatten,
-    Gelu,
-    GlobalAveragePool,
-    HardSigmoid,
-    HardSwish,
-    LayerNormalization,
-    MaxPool,
-    Multiply,
-    Operation,
-    PixelwiseDense,
-    Relu,
-    Resize,
-    Scale,
-    Sigmoid,
-    Slice,
-    Transpose,
-    TransposedConvolution,
-)
 from relay_layout.models.parameters import Normal, Parameter, Uniform
 from relay_layout.models.shapes import Padding, Pair, Shape, static_extent
 
@@ -86,7 +61,7 @@ class NetworkBuilder:
         gain: float = 2.0,
     ) -> Value:
         """A convolution of [N,C,H,W]; an integer padding goes on all sides, a pair on rows and columns."""
-        operation = Convolution(
+        operation = ops.Convolution(
             out_channels, _pair(kernel), _pair(strides), _padding(padding), _pair(dilation), groups
         )
         shape = (out_channels, self._channels(data, name) // groups, *operation.kernel)
@@ -105,7 +80,7 @@ class NetworkBuilder:
         gain: float = 2.0,
     ) -> Value:
         """A transposed convolution of [N,C,H,W], which enlarges the image by the strides."""
-        operation = TransposedConvolution(out_channels, _pair(kernel), _pair(strides), _padding(padding))
+        operation = ops.TransposedConvolution(out_channels, _pair(kernel), _pair(strides), _padding(padding))
         shape = (self._channels(data, name), out_channels, *operation.kernel)
         # Only one position of the kernel in as many as there are strides meets any one result.
         fan_in = shape[0] * float(np.prod(operation.kernel)) / float(np.prod(operation.strides))
@@ -122,7 +97,7 @@ class NetworkBuilder:
             Parameter(f"{name}.running_mean", channels, self._normal(0.0, 0.1), trainable=False),
             Parameter(f"{name}.running_var", channels, self._uniform(0.5, 2.0), trainable=False),
         )
-        return self._add(name, BatchNormalization(epsilon), (data,), parameters)
+        return self._add(name, ops.BatchNormalization(epsilon), (data,), parameters)
 
     def normalized_convolution(
         self,
@@ -156,33 +131,33 @@ class NetworkBuilder:
             Parameter(f"{name}.weight", extent, self._uniform(0.8, 1.2)),
             Parameter(f"{name}.bias", extent, self._normal(0.0, 0.1)),
         )
-        return self._add(name, LayerNormalization(epsilon), (data,), parameters)
+        return self._add(name, ops.LayerNormalization(epsilon), (data,), parameters)
 
     def scale(self, data: Value, name: str, mean: float) -> Value:
         """[N,C,H,W] times a parameter ``name``, [C,1,1], with values around ``mean``."""
         shape = (self._channels(data, name), 1, 1)
         parameters = (Parameter(name, shape, self._uniform(0.8 * mean, 1.2 * mean)),)
-        return self._add(f"{name}.scaled", Scale(), (data,), parameters)
+        return self._add(f"{name}.scaled", ops.Scale(), (data,), parameters)
 
     def relu(self, data: Value, name: str) -> Value:
         """max(x, 0)."""
-        return self._add(name, Relu(), (data,))
+        return self._add(name, ops.Relu(), (data,))
 
     def clip(self, data: Value, name: str, minimum: float, maximum: float) -> Value:
         """min(max(x, minimum), maximum)."""
-        return self._add(name, Clip(minimum, maximum), (data,))
+        return self._add(name, ops.Clip(minimum, maximum), (data,))
 
     def sigmoid(self, data: Value, name: str) -> Value:
         """1 / (1 + exp(-x))."""
-        return self._add(name, Sigmoid(), (data,))
+        return self._add(name, ops.Sigmoid(), (data,))
 
     def hard_sigmoid(self, data: Value, name: str) -> Value:
         """min(max(x / 6 + 1/2, 0), 1)."""
-        return self._add(name, HardSigmoid(), (data,))
+        return self._add(name, ops.HardSigmoid(), (data,))
 
     def hard_swish(self, data: Value, name: str) -> Value:
         """x times its hard sigmoid."""
-        return self._add(name, HardSwish(), (data,))
+        return self._add(name, ops.HardSwish(), (data,))
 
     def silu(self, data: Value, name: str) -> Value:
         """x times its sigmoid, as two nodes: ONNX has no such operator before opset 24."""
@@ -190,7 +165,7 @@ class NetworkBuilder:
 
     def gelu(self, data: Value, name: str) -> Value:
         """x times the normal distribution's share below x."""
-        return self._add(name, Gelu(), (data,))
+        return self._add(name, ops.Gelu(), (data,))
 
     def max_pool(
         self,
@@ -203,7 +178,7 @@ class NetworkBuilder:
         ceil_mode: bool = False,
     ) -> Value:
         """Maximum pooling of [N,C,H,W]."""
-        operation = MaxPool(_pair(kernel), _pair(strides), _padding(padding), ceil_mode)
+        operation = ops.MaxPool(_pair(kernel), _pair(strides), _padding(padding), ceil_mode)
         return self._add(name, operation, (data,))
 
     def average_pool(
@@ -217,50 +192,50 @@ class NetworkBuilder:
         count_include_pad: bool = True,
     ) -> Value:
         """Average pooling of [N,C,H,W]."""
-        operation = AveragePool(_pair(kernel), _pair(strides), _padding(padding), count_include_pad)
+        operation = ops.AveragePool(_pair(kernel), _pair(strides), _padding(padding), count_include_pad)
         return self._add(name, operation, (data,))
 
     def global_average_pool(self, data: Value, name: str) -> Value:
         """[N,C,H,W] to [N,C,1,1]."""
-        return self._add(name, GlobalAveragePool(), (data,))
+        return self._add(name, ops.GlobalAveragePool(), (data,))
 
     def resize(self, data: Value, name: str, factor: int, method: Literal["nearest", "linear"]) -> Value:
         """[N,C,H,W] enlarged by a whole factor."""
-        return self._add(name, Resize(factor, method), (data,))
+        return self._add(name, ops.Resize(factor, method), (data,))
 
     def add(self, left: Value, right: Value, name: str) -> Value:
         """The sum of two values of one shape."""
-        return self._add(name, Add(), (left, right))
+        return self._add(name, ops.Add(), (left, right))
 
     def multiply(self, data: Value, factor: Value, name: str) -> Value:
         """``data`` times ``factor``, whose extents of 1 are repeated."""
-        return self._add(name, Multiply(), (data, factor))
+        return self._add(name, ops.Multiply(), (data, factor))
 
     def concatenate(self, values: Sequence[Value], name: str) -> Value:
         """The values side by side along axis 1."""
-        return self._add(name, Concatenate(), tuple(values))
+        return self._add(name, ops.Concatenate(), tuple(values))
 
     def slice(self, data: Value, name: str, start: int, end: int) -> Value:
         """The channels from ``start`` up to but without ``end``."""
-        return self._add(name, Slice(start, end), (data,))
+        return self._add(name, ops.Slice(start, end), (data,))
 
     def transpose(self, data: Value, name: str, axes: tuple[int, ...]) -> Value:
         """The axes in another order; ``axes[i]`` is the one that becomes axis i."""
-        return self._add(name, Transpose(axes), (data,))
+        return self._add(name, ops.Transpose(axes), (data,))
 
     def flatten(self, data: Value, name: str) -> Value:
         """[N,...] to [N,K]."""
-        return self._add(name, Flatten(), (data,))
+        return self._add(name, ops.Flatten(), (data,))
 
     def dense(self, data: Value, name: str, out_features: int, *, gain: float = 2.0) -> Value:
         """[N,K] to [N,out_features], with a bias."""
         shape = (out_features, self._channels(data, name))
-        return self._layer(data, name, Dense(out_features), shape, (out_features,), gain)
+        return self._layer(data, name, ops.Dense(out_features), shape, (out_features,), gain)
 
     def pixelwise_dense(self, data: Value, name: str, out_features: int, *, gain: float = 2.0) -> Value:
         """[N,H,W,K] to [N,H,W,out_features], with a bias."""
         shape = (out_features, static_extent(data.shape, len(data.shape) - 1))
-        return self._layer(data, name, PixelwiseDense(out_features), shape, (out_features,), gain)
+        return self._layer(data, name, ops.PixelwiseDense(out_features), shape, (out_features,), gain)
 
     def build(self, outputs: Mapping[str, Value]) -> Network:
         """The network; ``outputs`` maps each output's name to a value made by a node."""
@@ -292,7 +267,7 @@ class NetworkBuilder:
         self,
         data: Value,
         name: str,
-        operation: Operation,
+        operation: ops.Operation,
         shape: tuple[int, ...],
         bias: tuple[int] | None,
         gain: float,
@@ -309,7 +284,7 @@ class NetworkBuilder:
     def _add(
         self,
         name: str,
-        operation: Operation,
+        operation: ops.Operation,
         inputs: tuple[Value, ...],
         parameters: tuple[Parameter, ...] = (),
     ) -> Value:

@@ -78,11 +78,8 @@ def _convolution(
     channels: int,
     kernel: int,
     *,
-    strides: int = 1,
-    groups: int = 1,
     gain: float = SILU_GAIN,
+    **options: int,
 ) -> Value:
-    value = builder.normalized_convolution(
-        data, name, channels, kernel, strides=strides, groups=groups, gain=gain
-    )
+    value = builder.normalized_convolution(data, name, channels, kernel, gain=gain, **options)
     return builder.silu(value, f"{name}.2")

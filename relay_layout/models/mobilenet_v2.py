@@ -63,11 +63,8 @@ def _convolution(
     channels: int,
     kernel: int,
     *,
-    strides: int = 1,
-    groups: int = 1,
     gain: float = 2.0,
+    **options: int,
 ) -> Value:
-    value = builder.normalized_convolution(
-        data, name, channels, kernel, strides=strides, groups=groups, gain=gain
-    )
+    value = builder.normalized_convolution(data, name, channels, kernel, gain=gain, **options)
     return builder.clip(value, f"{name}.2", 0.0, 6.0)

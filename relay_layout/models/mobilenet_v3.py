@@ -113,12 +113,11 @@ def _convolution(
     kernel: int,
     function: str,
     *,
-    strides: int = 1,
-    groups: int = 1,
     gain: float = 2.0,
+    **options: int,
 ) -> Value:
     value = builder.normalized_convolution(
-        data, name, channels, kernel, strides=strides, groups=groups, gain=gain, epsilon=EPSILON
+        data, name, channels, kernel, gain=gain, epsilon=EPSILON, **options
     )
     activation = builder.hard_swish if function == "hard_swish" else builder.relu
     return activation(value, f"{name}.2")

@@ -8,34 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relay_layout.errors import ModelError
+from relay_layout.models import operations as ops
 from relay_layout.models.catalog import build
 from relay_layout.models.network import Network, Node, Value
-from relay_layout.models.operations import (
-    Add,
-    AveragePool,
-    BatchNormalization,
-    Clip,
-    Concatenate,
-    Convolution,
-    Dense,
-    Flatten,
-    Gelu,
-    GlobalAveragePool,
-    HardSigmoid,
-    HardSwish,
-    LayerNormalization,
-    MaxPool,
-    Multiply,
-    Operation,
-    PixelwiseDense,
-    Relu,
-    Resize,
-    Scale,
-    Sigmoid,
-    Slice,
-    Transpose,
-    TransposedConvolution,
-)
 from relay_layout.models.parameters import Array
 from topi_ext.messages import system_reason
 from topi_ext.whole_file import replaced
@@ -74,10 +49,10 @@ def to_onnx(network: Network) -> "onnx.ModelProto":
         own = {f"{node.name}.{part}": array for part, array in _constants(node.operation).items()}
         constants.update(own)
         inputs = [*node.inputs, *(parameter.name for parameter in node.parameters)]
-        if isinstance(node.operation, Resize):
+        if isinstance(node.operation, ops.Resize):
             inputs.append("")
         output = node.output.name
-        if isinstance(node.operation, PixelwiseDense):
+        if isinstance(node.operation, ops.PixelwiseDense):
             product = f"{node.name}.unbiased"
             nodes.append(helper.make_node("MatMul", inputs[:2], [product], name=product))
             inputs = [product, inputs[2]]
@@ -119,92 +94,80 @@ def export_onnx(network: Network | str, path: str | os.PathLike[str]) -> None:
 def _stored(node: Node) -> Iterator[Array]:
     for parameter in node.parameters:
         values = parameter.values()
-        yield np.ascontiguousarray(values.T) if isinstance(node.operation, PixelwiseDense) else values
+        yield np.ascontiguousarray(values.T) if isinstance(node.operation, ops.PixelwiseDense) else values
 
 
-def _constants(operation: Operation) -> dict[str, NDArray[Any]]:
+def _constants(operation: ops.Operation) -> dict[str, NDArray[Any]]:
     match operation:
-        case Clip():
+        case ops.Clip():
             return {
                 "minimum": np.array(operation.minimum, np.float32),
                 "maximum": np.array(operation.maximum, np.float32),
             }
-        case Resize():
+        case ops.Resize():
             return {"scales": np.array([1, 1, operation.factor, operation.factor], np.float32)}
-        case Slice():
+        case ops.Slice():
             bounds = {"start": operation.start, "end": operation.end, "axis": 1}
             return {part: np.array([bound], np.int64) for part, bound in bounds.items()}
     return {}
 
 
-def _operator(operation: Operation) -> tuple[str, dict[str, Any]]:
+def _operator(operation: ops.Operation) -> tuple[str, dict[str, Any]]:
     match operation:
-        case Convolution():
-            return "Conv", {
-                "kernel_shape": operation.kernel,
-                "strides": operation.strides,
-                "pads": operation.padding,
-                "dilations": operation.dilation,
-                "group": operation.groups,
-            }
-        case TransposedConvolution():
-            return "ConvTranspose", {
-                "kernel_shape": operation.kernel,
-                "strides": operation.strides,
-                "pads": operation.padding,
-            }
-        case BatchNormalization():
+        case ops.Convolution():
+            further = {"dilations": operation.dilation, "group": operation.groups}
+            return "Conv", {**_window(operation), **further}
+        case ops.TransposedConvolution():
+            return "ConvTranspose", _window(operation)
+        case ops.BatchNormalization():
             return "BatchNormalization", {"epsilon": operation.epsilon}
-        case LayerNormalization():
+        case ops.LayerNormalization():
             return "LayerNormalization", {"axis": -1, "epsilon": operation.epsilon}
-        case Relu():
+        case ops.Relu():
             return "Relu", {}
-        case Clip():
+        case ops.Clip():
             return "Clip", {}
-        case Sigmoid():
+        case ops.Sigmoid():
             return "Sigmoid", {}
-        case HardSigmoid():
+        case ops.HardSigmoid():
             return "HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}
-        case HardSwish():
+        case ops.HardSwish():
             return "HardSwish", {}
-        case Gelu():
+        case ops.Gelu():
             return "Gelu", {"approximate": "none"}
-        case MaxPool():
-            return "MaxPool", {
-                "kernel_shape": operation.kernel,
-                "strides": operation.strides,
-                "pads": operation.padding,
-                "dilations": operation.dilation,
-                "ceil_mode": int(operation.ceil_mode),
-            }
-        case AveragePool():
-            return "AveragePool", {
-                "kernel_shape": operation.kernel,
-                "strides": operation.strides,
-                "pads": operation.padding,
-                "count_include_pad": int(operation.count_include_pad),
-            }
-        case GlobalAveragePool():
+        case ops.MaxPool():
+            further = {"dilations": operation.dilation, "ceil_mode": int(operation.ceil_mode)}
+            return "MaxPool", {**_window(operation), **further}
+        case ops.AveragePool():
+            further = {"count_include_pad": int(operation.count_include_pad)}
+            return "AveragePool", {**_window(operation), **further}
+        case ops.GlobalAveragePool():
             return "GlobalAveragePool", {}
-        case Resize(method="nearest"):
+        case ops.Resize(method="nearest"):
             return "Resize", {
                 "mode": "nearest",
                 "coordinate_transformation_mode": "asymmetric",
                 "nearest_mode": "floor",
             }
-        case Resize():
+        case ops.Resize():
             return "Resize", {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
-        case Add() | PixelwiseDense():
+        case ops.Add() | ops.PixelwiseDense():
             return "Add", {}
-        case Multiply() | Scale():
+        case ops.Multiply() | ops.Scale():
             return "Mul", {}
-        case Concatenate():
+        case ops.Concatenate():
             return "Concat", {"axis": 1}
-        case Slice():
+        case ops.Slice():
             return "Slice", {}
-        case Transpose():
+        case ops.Transpose():
             return "Transpose", {"perm": operation.axes}
-        case Flatten():
+        case ops.Flatten():
             return "Flatten", {"axis": 1}
-        case Dense():
+        case ops.Dense():
             return "Gemm", {"transB": 1}
+
+
+def _window(
+    operation: ops.Convolution | ops.TransposedConvolution | ops.MaxPool | ops.AveragePool,
+) -> dict[str, Any]:
+    return {"kernel_shape": operation.kernel, "strides": operation.strides, "pads": operation.padding}

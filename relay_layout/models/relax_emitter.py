@@ -6,33 +6,8 @@ from typing import Any
 import numpy as np
 from tvm import IRModule, relax, tirx
 
+from relay_layout.models import operations as ops
 from relay_layout.models.network import Network, Value
-from relay_layout.models.operations import (
-    Add,
-    AveragePool,
-    BatchNormalization,
-    Clip,
-    Concatenate,
-    Convolution,
-    Dense,
-    Flatten,
-    Gelu,
-    GlobalAveragePool,
-    HardSigmoid,
-    HardSwish,
-    LayerNormalization,
-    MaxPool,
-    Multiply,
-    Operation,
-    PixelwiseDense,
-    Relu,
-    Resize,
-    Scale,
-    Sigmoid,
-    Slice,
-    Transpose,
-    TransposedConvolution,
-)
 from relay_layout.models.parameters import Array
 
 
@@ -76,66 +51,66 @@ def _input(value: Value, symbols: dict[str, Any]) -> Any:
 
 
 def _expression(
-    builder: relax.BlockBuilder, operation: Operation, name: str, inputs: list[Any], weights: list[Array]
+    builder: relax.BlockBuilder, operation: ops.Operation, name: str, inputs: list[Any], weights: list[Array]
 ) -> Any:
     """The call that computes an operation; others that it needs are bound under names after ``name``."""
     data = inputs[0]
     match operation:
-        case Convolution() | TransposedConvolution():
+        case ops.Convolution() | ops.TransposedConvolution():
             result = _convolution(data, operation, relax.const(weights[0]))
             return _biased(builder, result, name, weights[1].reshape(1, -1, 1, 1)) if weights[1:] else result
-        case BatchNormalization():
+        case ops.BatchNormalization():
             statistics = [relax.const(weight) for weight in weights]
             result = relax.op.nn.batch_norm(
                 data, *statistics, axis=1, epsilon=operation.epsilon, training=False
             )
             return relax.TupleGetItem(builder.emit(result, name_hint=f"{name}_tuple"), 0)
-        case LayerNormalization():
+        case ops.LayerNormalization():
             gamma, beta = (relax.const(weight) for weight in weights)
             return relax.op.nn.layer_norm(
                 data, gamma, beta, axes=[len(data.ty.shape) - 1], epsilon=operation.epsilon
             )
-        case Relu():
+        case ops.Relu():
             return relax.op.nn.relu(data)
-        case Clip():
+        case ops.Clip():
             return relax.op.clip(data, operation.minimum, operation.maximum)
-        case Sigmoid():
+        case ops.Sigmoid():
             return relax.op.sigmoid(data)
-        case HardSigmoid():
+        case ops.HardSigmoid():
             return _hard_sigmoid(data)
-        case HardSwish():
+        case ops.HardSwish():
             return relax.op.multiply(data, builder.emit(_hard_sigmoid(data), name_hint=f"{name}_gate"))
-        case Gelu():
+        case ops.Gelu():
             return relax.op.nn.gelu(data)
-        case Scale():
+        case ops.Scale():
             return relax.op.multiply(data, relax.const(weights[0]))
-        case MaxPool() | AveragePool():
+        case ops.MaxPool() | ops.AveragePool():
             return _pooling(data, operation)
-        case GlobalAveragePool():
+        case ops.GlobalAveragePool():
             return relax.op.mean(data, axis=[2, 3], keepdims=True)
-        case Resize():
+        case ops.Resize():
             return _resized(data, operation)
-        case Add():
+        case ops.Add():
             return relax.op.add(data, inputs[1])
-        case Multiply():
+        case ops.Multiply():
             return relax.op.multiply(data, inputs[1])
-        case Concatenate():
+        case ops.Concatenate():
             return relax.op.concat(inputs, axis=1)
-        case Slice():
+        case ops.Slice():
             bounds = [operation.start], [operation.end]
             return relax.op.strided_slice(data, [1], *bounds, [1], assume_inbound=True)
-        case Transpose():
+        case ops.Transpose():
             return relax.op.permute_dims(data, operation.axes)
-        case Flatten():
+        case ops.Flatten():
             return relax.op.reshape(data, (data.ty.shape[0], -1))
-        case Dense() | PixelwiseDense():
+        case ops.Dense() | ops.PixelwiseDense():
             product = relax.op.matmul(data, relax.const(np.ascontiguousarray(weights[0].T)))
             return _biased(builder, product, name, weights[1])
 
 
-def _convolution(data: Any, operation: Convolution | TransposedConvolution, weight: Any) -> Any:
+def _convolution(data: Any, operation: ops.Convolution | ops.TransposedConvolution, weight: Any) -> Any:
     window = {"strides": operation.strides, "padding": operation.padding, "data_layout": "NCHW"}
-    if isinstance(operation, TransposedConvolution):
+    if isinstance(operation, ops.TransposedConvolution):
         return relax.op.nn.conv2d_transpose(data, weight, kernel_layout="IOHW", **window)
     return relax.op.nn.conv2d(
         data,
@@ -147,19 +122,19 @@ def _convolution(data: Any, operation: Convolution | TransposedConvolution, weig
     )
 
 
-def _pooling(data: Any, operation: MaxPool | AveragePool) -> Any:
+def _pooling(data: Any, operation: ops.MaxPool | ops.AveragePool) -> Any:
     window = {
         "pool_size": operation.kernel,
         "strides": operation.strides,
         "padding": operation.padding,
         "layout": "NCHW",
     }
-    if isinstance(operation, AveragePool):
+    if isinstance(operation, ops.AveragePool):
         return relax.op.nn.avg_pool2d(data, count_include_pad=operation.count_include_pad, **window)
     return relax.op.nn.max_pool2d(data, dilation=operation.dilation, ceil_mode=operation.ceil_mode, **window)
 
 
-def _resized(data: Any, operation: Resize) -> Any:
+def _resized(data: Any, operation: ops.Resize) -> Any:
     nearest = operation.method == "nearest"
     height, width = (int(extent) * operation.factor for extent in list(data.ty.shape)[2:])
     return relax.op.image.resize2d(

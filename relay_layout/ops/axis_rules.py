@@ -90,7 +90,7 @@ class AxisRule:
             missing = "".join(label for label in original.primal if label not in text)
             for layout in layouts:
                 if layout.primal and len(layout.primal) == len(text):
-                    node_layout = layout.relabel(dict(zip(ascii_uppercase, text, strict=False)))
+                    node_layout = layout.in_letters(text)
                     if missing:
                         node_layout = Layout.parse(missing + str(node_layout))
                     if node_layout not in seen:
@@ -115,10 +115,6 @@ class AxisRule:
         if self.arguments is not None:
             replacement = _with_arguments(node, layout, self.arguments)
         return Signature(operands, results, attributes, cost, self.alias, replacement)
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The same operator on the new operands, with the attributes of the signature."""
-        return with_attributes(node.expression, rebuild_arguments(node, operands), **signature.attributes)
 
 
 def _with_arguments(node: Node, layout: Layout, arguments: Arguments) -> Replacement:
@@ -161,7 +157,7 @@ def projected(
             own = _unit_blocks(own, axis)
     if own.uneven_axis(extents) is not None:
         return None
-    return own.relabel(dict(zip(text, ascii_uppercase, strict=False)))
+    return own.over_dimensions(text)
 
 
 def _unit_blocks(layout: Layout, axis: str) -> Layout:
@@ -173,20 +169,6 @@ def _unit_blocks(layout: Layout, axis: str) -> Layout:
         else:
             parts.append(f"{1 if part.name == axis else part.factor}{part.name.lower()}")
     return Layout.parse("".join(parts))
-
-
-def rebuild_arguments(node: Node, operands: Sequence[Expression]) -> list[Expression]:
-    """The call's arguments with its tensors replaced, in the order of ``node.operands``."""
-    remaining = iter(operands)
-
-    def rebuilt(tree: Any) -> Expression:
-        if isinstance(tree, Value):
-            return next(remaining)
-        if isinstance(tree, tuple):
-            return relax.Tuple([rebuilt(branch) for branch in tree])
-        return tree
-
-    return [rebuilt(branch) for branch in node.tree]
 
 
 def outer_position(layout: Layout, label: str) -> int:

@@ -5,13 +5,11 @@ letters, N C H W for data and O I H W for weights; the module's layout attribute
 each letter stands for.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout, known_extent
-from relay_layout.ops.axis_rules import letters, rebuild_arguments
 from relay_layout.ops.signature import ConvolutionLayouts, Offers, Signature, Wanted
 
 
@@ -33,7 +31,7 @@ class ConvolutionTensor(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The offered layout over the dimensions of the tensor; the axes must be the same."""
-        return self.own.relabel(dict(zip(self.original, letters(len(self.original)), strict=True)))
+        return self.own.over_dimensions(self.original)
 
 
 def tensors_of(node: Node, offered: ConvolutionLayouts) -> Iterator[ConvolutionTensor]:
@@ -114,7 +112,3 @@ class ConvolutionRule:
         # What alignment adds is zeros, in the data and in the kernel: to the operator they are channels.
         changes = {name: str(Layout.parse(text).unaligned) for name, text in zip(names, texts, strict=True)}
         return Signature((layouts[0], layouts[1]), (layouts[2],), changes, offered.cost)
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The same convolution with other layout attributes."""
-        return with_attributes(node.expression, rebuild_arguments(node, operands), **signature.attributes)

@@ -1,11 +1,10 @@
 """Elements by index: where an index tensor takes the place of dimensions of the data."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Axis, Layout, layout_of_parts
-from relay_layout.ops.axis_rules import letters, outer_position, rebuild_arguments
+from relay_layout.ops.axis_rules import letters, outer_position
 from relay_layout.ops.reshape_rule import fits
 from relay_layout.ops.signature import Offers, Signature, Wanted
 
@@ -47,10 +46,6 @@ class TakeRule:
             place = outer_position(triple[0], letters(data.rank)[axis])
             cost = offers.operator_cost(node, operands, triple[2:])
             yield Signature(operands, triple[2:], {"axis": place}, cost)
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The same operator on the new operands, with ``axis`` at its new place."""
-        return with_attributes(node.expression, rebuild_arguments(node, operands), **signature.attributes)
 
 
 def _forward(data: Layout, indices: Layout, axis: int) -> Triple | None:
@@ -131,11 +126,6 @@ class TailRule:
                 ):
                     operands, results = chosen[: len(node.operands)], chosen[len(node.operands) :]
                     yield Signature(operands, results, cost=offers.operator_cost(node, operands, results))
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The same operator on the new operands."""
-        del signature
-        return with_attributes(node.expression, rebuild_arguments(node, operands))
 
 
 def gathered_prefixes(node: Node) -> Prefixes | None:

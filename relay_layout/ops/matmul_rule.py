@@ -1,11 +1,10 @@
 """Matrix products: rows and batch dimensions may lie in any order, the contracted one stays innermost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import letters, projected, rebuild_arguments
+from relay_layout.ops.axis_rules import letters, projected
 from relay_layout.ops.signature import Offers, Signature, Wanted
 
 
@@ -52,11 +51,6 @@ class MatmulRule:
             if rows is None or out is None or out == result.identity:
                 continue
             yield Signature((rows, matrix), (out,), cost=offers.operator_cost(node, (rows, matrix), (out,)))
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The same product of the new operands."""
-        del signature
-        return with_attributes(node.expression, rebuild_arguments(node, operands))
 
 
 def _is_innermost(layout: Layout, label: str, after: int = 0) -> bool:

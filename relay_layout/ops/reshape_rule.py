@@ -11,9 +11,9 @@ from math import prod
 from tvm.sym import Analyzer
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, Extent, is_one, with_attributes
+from relay_layout.ir import Extent, is_one
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import letters, rebuild_arguments
+from relay_layout.ops.axis_rules import letters
 from relay_layout.ops.signature import Offers, Signature, Wanted
 
 Group = tuple[str, str]
@@ -52,11 +52,6 @@ class ReshapeRule:
             seen.add((before, after))
             if fits(before, source.shape) and fits(after, target.shape):
                 yield Signature((before,), (after,), alias=True)
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The reshape as it is; in other layouts it is an alias of its operand."""
-        del signature
-        return with_attributes(node.expression, rebuild_arguments(node, operands))
 
 
 def matching_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group] | None:

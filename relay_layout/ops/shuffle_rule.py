@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from tvm import relax
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, with_attributes
+from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import letters, rebuild_arguments
+from relay_layout.ops.axis_rules import letters
 from relay_layout.ops.signature import Offers, Replacement, Signature, Wanted
 
 
@@ -37,11 +37,6 @@ class PixelShuffleRule:
             if (source, target) != (data.identity, result.identity):
                 cost = offers.operator_cost(node, (source,), (target,))
                 yield Signature((source,), (target,), cost=cost, replacement=_shuffled(node, source, target))
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The operator as it is."""
-        del signature
-        return with_attributes(node.expression, rebuild_arguments(node, operands))
 
 
 def _shuffled(node: Node, source: Layout, target: Layout) -> Replacement:

@@ -47,9 +47,6 @@ class Rule(Protocol):
     def signatures(self, node: Node, wanted: "Wanted", offers: "Offers") -> Iterable[Signature]:
         """Every way to run ``node`` other than as it is, given layouts its neighbours may have."""
 
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The call that runs ``node`` as ``signature`` says, on operands already in its layouts."""
-
 
 @dataclass(frozen=True)
 class Wanted:

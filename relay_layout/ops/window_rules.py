@@ -72,4 +72,4 @@ def _sampled(node: Node, text: str) -> Labels | None:
 
 def _own_letters(node: Node, layout: Layout) -> str:
     text = str(node.attributes.layout)
-    return str(layout.relabel(dict(zip(letters(len(text)), text, strict=True))))
+    return str(layout.in_letters(text))

@@ -13,10 +13,9 @@ from relay_layout.choice.candidates import Rules, table_rule
 from relay_layout.errors import LayoutError, ModelError
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.graph.border import dimension_letters
-from relay_layout.ir import Expression, with_attributes
+from relay_layout.ir import Expression
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rule, Signature, Wanted
-from relay_layout.ops.axis_rules import rebuild_arguments
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
 from relay_layout.relay.conventions import convert_by_convention
 from relay_layout.relay.importing.types import to_relay
@@ -157,10 +156,6 @@ class _Replaced:
         if not self.refuses:
             yield self._signature
 
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """Not called: the signature holds a replacement."""
-        raise AssertionError(node.name)
-
     def _signature_of(self, node: Node, answer: tree.Call, letters: Mapping[int, str]) -> Signature:
         seen = self._seen
         name = answer.op if isinstance(answer.op, str) else ""
@@ -222,7 +217,7 @@ class _Inferred:
             if layout == tensors[0].identity or len(layout.primal) != len(old[0]):
                 continue
             offered = [
-                _named(layout, letters) if value.rank == tensors[0].rank else ""
+                str(layout.in_letters(letters)) if value.rank == tensors[0].rank else ""
                 for value, letters in zip(tensors, old, strict=True)
             ]
             seen = self._seen
@@ -230,11 +225,6 @@ class _Inferred:
             signature = self._signature(node, told, old)
             if signature is not None:
                 yield signature
-
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """The operator as it is; in other layouts the signature holds a replacement."""
-        del signature
-        return with_attributes(node.expression, rebuild_arguments(node, operands))
 
     def _signature(self, node: Node, told: Any, old: Sequence[str]) -> Signature | None:
         seen, name = self._seen, self._seen.row.name
@@ -312,8 +302,4 @@ def _relative(new: str, old: str, value: Value, name: str) -> Layout:
         raise LayoutError(
             f"{name}: layout {new} does not fit a tensor that was {old} with {value.rank} dimensions"
         )
-    return layout.relabel(dict(zip(old, ascii_uppercase, strict=False)))
-
-
-def _named(layout: Layout, letters: str) -> str:
-    return str(layout.relabel(dict(zip(ascii_uppercase, letters, strict=False))))
+    return layout.over_dimensions(old)

@@ -22,8 +22,7 @@ from relay_layout.ir import (
 )
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
-from relay_layout.ops import TABLE, Signature
-from relay_layout.ops.axis_rules import rebuild_arguments
+from relay_layout.ops import Signature
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
@@ -136,10 +135,8 @@ class _Rewriter:
             expression = signature.replacement(self.builder, operands)
         elif not node.operator:
             expression = _substituted(node, operands)
-        elif node.operator in TABLE:
-            expression = TABLE[node.operator].rewrite(node, signature, operands)
         else:
-            expression = with_attributes(node.expression, rebuild_arguments(node, operands))
+            expression = with_attributes(node.expression, _arguments(node, operands), **signature.attributes)
         if not node.results:
             # Shapes and the like are read through their variable, which therefore stays.
             self.builder.emit_normalized(relax.VarBinding(node.variable, self.builder.normalize(expression)))
@@ -239,6 +236,20 @@ def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
         analyzer.can_prove_equal(relax.prim_value(one), relax.prim_value(other))
         for one, other in zip(left, right, strict=True)
     )
+
+
+def _arguments(node: Node, operands: Sequence[Expression]) -> list[Expression]:
+    """The call's arguments with its tensors replaced, in the order of ``node.operands``."""
+    remaining = iter(operands)
+
+    def rebuilt(tree: Any) -> Expression:
+        if isinstance(tree, Value):
+            return next(remaining)
+        if isinstance(tree, tuple):
+            return relax.Tuple([rebuilt(branch) for branch in tree])
+        return tree
+
+    return [rebuilt(branch) for branch in node.tree]
 
 
 def _substituted(node: Node, operands: list[Expression]) -> Expression:

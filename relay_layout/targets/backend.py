@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from string import ascii_uppercase
 from typing import Any, Protocol
 
 from tvm import ir
 
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Expression, Extent
+from relay_layout.ir import Extent
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
 from topi_ext.messages import first_line
@@ -104,11 +103,6 @@ class RequiredRule:
             if signature is not None:
                 yield replace(signature, cost=requirement.microseconds)
 
-    def rewrite(self, node: Node, signature: Signature, operands: Sequence[Expression]) -> Expression:
-        """As the operator's own rule has it."""
-        assert self._own is not None
-        return self._own.rewrite(node, signature, operands)
-
     def _meeting(
         self, node: Node, inputs: Sequence[Layout], outputs: Sequence[Layout], offers: Offers
     ) -> Signature | None:
@@ -143,7 +137,9 @@ class _Required:
         del node
         tensors = (*self._view.inputs[:2], self._view.outputs[0])
         layouts = (*self._inputs[:2], self._outputs[0])
-        named = [_named(layout, tensor.letters) for layout, tensor in zip(layouts, tensors, strict=True)]
+        named = [
+            str(layout.in_letters(tensor.letters)) for layout, tensor in zip(layouts, tensors, strict=True)
+        ]
         yield ConvolutionLayouts(named[0], named[1], named[2])
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
@@ -255,12 +251,8 @@ def _layouts(
         if sorted(layout.primal) != sorted(tensor.letters):
             known = f"called {tensor.letters}" if tensor.letters else "without names"
             raise LayoutError(f"{place}: layout {text} is required of a tensor whose dimensions are {known}")
-        layouts.append(layout.relabel(dict(zip(tensor.letters, ascii_uppercase, strict=False))))
+        layouts.append(layout.over_dimensions(tensor.letters))
     return layouts
-
-
-def _named(layout: Layout, letters: str) -> str:
-    return str(layout.relabel(dict(zip(ascii_uppercase, letters, strict=False))))
 
 
 __all__ = [

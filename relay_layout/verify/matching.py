@@ -114,7 +114,7 @@ class _Match:
             raise Mismatch(f"tensor '{entry.value.name}' has {len(named)} dimensions, not {len(labels)}")
         for place, (name, unit) in enumerate(labels):
             if not self._fits(position, name, unit, named[place], shape[place]):
-                raise Mismatch(self._wrong(position, place, named[place], dims))
+                raise Mismatch(self._wrong(position, place, dims))
 
     def _fits(self, position: int, name: Name, unit: int, digits: tuple[Digit, ...], extent: Extent) -> bool:
         """Whether the converted call's dimension ``name`` may hold ``digits``; binds it to them."""
@@ -360,7 +360,7 @@ class _Match:
             f"'{original.name}' of shape {original.shape}"
         )
 
-    def _wrong(self, position: int, place: int, digits: tuple[Digit, ...], dims: Dims) -> str:
+    def _wrong(self, position: int, place: int, dims: Dims) -> str:
         """What is said of an operand that does not lie as the call needs it."""
         entry = self.provided[position]
         expected = self._expected(position)

@@ -11,7 +11,7 @@ from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from topi_ext.compute import avg_pool2d, conv2d, max_pool2d
+from topi_ext.compute import Pooling, avg_pool2d, conv2d, max_pool2d
 from topi_ext.compute.transcendental import sigmoid
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.kernel import cheapest
@@ -411,28 +411,11 @@ def pooling_function(case: PoolingCase) -> tuple[tirx.PrimFunc, list[Array], Arr
     inputs = [pack(data, "NCHW", case.layout)]
     tensors = [te.placeholder(_shape(inputs[0], case.layout, batch), name="data")]
     out_shape = _shape(pack(expected, "NCHW", case.layout), case.layout, batch)
-    kernel, strides, padding, dilation = geometry
+    pooling = Pooling(*geometry, case.layout)
     if case.operator == "max_pool2d":
-        result = max_pool2d(
-            tensors[0],
-            kernel=kernel,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            layout=case.layout,
-            out_shape=out_shape,
-        )
+        result = max_pool2d(tensors[0], pooling, out_shape)
     else:
-        result = avg_pool2d(
-            tensors[0],
-            kernel=kernel,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            layout=case.layout,
-            out_shape=out_shape,
-            count_include_pad=case.count_include_pad,
-        )
+        result = avg_pool2d(tensors[0], pooling, out_shape, count_include_pad=case.count_include_pad)
     if case.epilogue:
         residual = integers(rng, expected.shape)
         inputs.append(pack(residual, "NCHW", case.layout))

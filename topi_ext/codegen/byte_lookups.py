@@ -13,7 +13,8 @@ from tvm_ffi import structural_walk
 
 from topi_ext.codegen.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
 from topi_ext.codegen.replacing import replaced
-from topi_ext.codegen.scalar_operations import lanes_of
+from topi_ext.codegen.scalar_operations import element_of, lanes_of
+from topi_ext.extents import fixed
 
 _TABLE_BYTES = 256
 
@@ -47,13 +48,13 @@ def _bytes_looked_up(load: Any) -> Any:
     if str(buffer.dtype) != "uint8" or len(buffer.shape) != 1 or len(load.indices) != 1:
         return None
     extent, place = buffer.shape[0], load.indices[0]
-    if not isinstance(extent, int | tirx.IntImm) or int(extent) != _TABLE_BYTES:
+    if fixed(extent) != _TABLE_BYTES:
         return None
     return place.value if isinstance(place, tirx.Cast) and _is_of_byte(place) else None
 
 
 def _is_of_byte(cast: tirx.Cast) -> bool:
-    return str(cast.value.ty.dtype).partition("x")[0] == "uint8"
+    return element_of(cast.value) == "uint8"
 
 
 def _parts(table: Any) -> list[Any]:

@@ -12,6 +12,7 @@ import tvm
 from tvm import tirx
 
 from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
 from topi_ext.processor import is_aarch64
 
 _TRUTH = "bool"
@@ -32,36 +33,28 @@ def exact_comparisons() -> tvm.transform.Pass:
 
 
 def _different(comparison: tirx.NE) -> Any:
-    if _kind(comparison.a) == _TRUTH:
+    if element_of(comparison.a) == _TRUTH:
         return tirx.NE(*_numbers(comparison))
-    if "float" in _kind(comparison.a):
+    if "float" in element_of(comparison.a):
         return tirx.Not(tirx.EQ(comparison.a, comparison.b))
     return comparison
 
 
 def _equal(comparison: tirx.EQ) -> Any:
-    return tirx.EQ(*_numbers(comparison)) if _kind(comparison.a) == _TRUTH else comparison
+    return tirx.EQ(*_numbers(comparison)) if element_of(comparison.a) == _TRUTH else comparison
 
 
 def _constant_first(extreme: tirx.Max | tirx.Min) -> Any:
-    if "float" not in _kind(extreme.a) or not _is_constant(extreme.b):
+    if "float" not in element_of(extreme.a) or not _is_constant(extreme.b):
         return extreme
     return type(extreme)(extreme.b, extreme.a)
 
 
 def _numbers(comparison: tirx.NE | tirx.EQ) -> tuple[Any, Any]:
     """Truth values as bytes."""
-    left, right = (value.astype(_with_lanes("uint8", value)) for value in (comparison.a, comparison.b))
+    sides = comparison.a, comparison.b
+    left, right = (value.astype(vector_of("uint8", lanes_of(value))) for value in sides)
     return left, right
-
-
-def _with_lanes(kind: str, value: Any) -> str:
-    lanes = tvm.DataType(str(value.ty.dtype)).lanes
-    return kind if lanes == 1 else f"{kind}x{lanes}"
-
-
-def _kind(value: Any) -> str:
-    return str(value.ty.dtype).partition("x")[0]
 
 
 def _is_constant(value: Any) -> bool:

@@ -20,7 +20,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.bfloat16 import BITS, without_conversion
 from topi_ext.codegen.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
-from topi_ext.codegen.scalar_operations import lanes_of, scalar_operation, vector_of
+from topi_ext.codegen.scalar_operations import element_of, lanes_of, scalar_operation, vector_of
 from topi_ext.codegen.word_instructions import (
     BYTE_SUMS,
     HALF_SUMS,
@@ -130,7 +130,7 @@ class _Lowering:
         lanes = lanes_of(call)
         if str(call.ty.dtype).startswith("float"):
             return self._lowered_bfloat16(addend, values, factors)
-        element = _element(values[0])
+        element = element_of(values[0])
         width = width_of(self._target, lanes, element)
         if not width:
             return _one_by_one(addend, values, factors)
@@ -300,7 +300,7 @@ def halves_of(word: Any) -> list[Any]:
 def _whole_word(elements: Sequence[Any]) -> Any:
     """The words that ``elements`` are :func:`halves_of`; None where they are none."""
     low = elements[0]
-    if len(elements) != PAIR or not isinstance(low, tirx.Cast) or _element(low.value) != "uint32":
+    if len(elements) != PAIR or not isinstance(low, tirx.Cast) or element_of(low.value) != "uint32":
         return None
     whole = all(map(structural_equal, elements, halves_of(low.value)))
     return low.value if whole else None
@@ -309,10 +309,6 @@ def _whole_word(elements: Sequence[Any]) -> Any:
 def is_dot(expression: Any) -> bool:
     """Is it a call of :func:`dot`?"""
     return isinstance(expression, Call) and getattr(expression.op, "name", "") in (_NAME, _FITTING)
-
-
-def _element(expression: Any) -> str:
-    return str(expression.ty.dtype).partition("x")[0]
 
 
 def _in_all_lanes(elements: Sequence[Any]) -> list[Any]:
@@ -404,7 +400,7 @@ def _joined(vectors: Sequence[Any]) -> Any:
     if len(vectors) == 1:
         return vectors[0]
     middle = len(vectors) // 2
-    dtype = vector_of(_element(vectors[0]), len(vectors) * NEON_LANES)
+    dtype = vector_of(element_of(vectors[0]), len(vectors) * NEON_LANES)
     return tirx.vectorcombine(dtype, _joined(vectors[:middle]), _joined(vectors[middle:]))
 
 
@@ -421,7 +417,7 @@ def _half(half: Any, operand: Any, lanes: int) -> Any:
         return operand
     if isinstance(operand, tirx.Broadcast):
         return tirx.Broadcast(operand.value, lanes // 2)
-    return half(vector_of(_element(operand), lanes // 2), operand)
+    return half(vector_of(element_of(operand), lanes // 2), operand)
 
 
 def _one_by_one(addend: Any, values: Sequence[Any], factors: Sequence[Any]) -> Any:

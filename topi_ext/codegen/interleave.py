@@ -7,6 +7,7 @@ import tvm
 from tvm import tirx
 
 from topi_ext.codegen.replacing import replacing
+from topi_ext.extents import fixed
 from topi_ext.schedule.blocks import holds, loads_of
 
 
@@ -41,7 +42,7 @@ def _ramp(statement: Any) -> tirx.Ramp | None:
         return None
     (index,) = statement.indices
     known = isinstance(index, tirx.Ramp) and all(
-        isinstance(part, int | tirx.IntImm) and int(part) > 1 for part in (index.stride, index.lanes)
+        (fixed(part) or 0) > 1 for part in (index.stride, index.lanes)
     )
     return index if known else None
 

@@ -15,7 +15,7 @@ from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 
 from topi_ext.codegen.replacing import replaced
-from topi_ext.codegen.scalar_operations import lanes_of, vector_of
+from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
 from topi_ext.processor import is_aarch64
 
 _LARGEST = 255
@@ -56,8 +56,7 @@ class _Rounded:
 def _of_whole_numbers(cast: tirx.Cast) -> Any:
     """Without the way over bytes, where a float32 is made of what was rounded to one."""
     inner = cast.value
-    is_number = str(cast.ty.dtype).partition("x")[0] == "float32"
-    if is_number and isinstance(inner, tirx.Cast) and _rounded(inner) is not None:
+    if element_of(cast) == "float32" and isinstance(inner, tirx.Cast) and _rounded(inner) is not None:
         return inner.value
     return cast
 
@@ -91,7 +90,7 @@ def _in_one_step(cast: tirx.Cast, target: Target) -> Any:
 
 def _rounded(cast: tirx.Cast) -> _Rounded | None:
     """What a cast to bytes rounds, where that is all that it does."""
-    if str(cast.ty.dtype).partition("x")[0] != "uint8":
+    if element_of(cast) != "uint8":
         return None
     is_shifted = isinstance(cast.value, tirx.Add)
     value, shift = _and_constant(cast.value) if is_shifted else (cast.value, 0.0)

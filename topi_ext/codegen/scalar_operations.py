@@ -21,9 +21,14 @@ def lanes_of(expression: Any) -> int:
     return int(tvm.DataType(str(expression.ty.dtype)).lanes)
 
 
+def element_of(expression: Any) -> str:
+    """The dtype of a scalar, or of a vector's elements."""
+    return str(expression.ty.dtype).partition("x")[0]
+
+
 def vector_of(dtype: str, lanes: int) -> str:
     """The dtype of so many elements of ``dtype``."""
     return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
-__all__ = ["lanes_of", "scalar_operation", "vector_of"]
+__all__ = ["element_of", "lanes_of", "scalar_operation", "vector_of"]

@@ -125,10 +125,7 @@ def conv2d(
         out_dtype=out_dtype,
         out_channels=out_channels,
     )
-    workload = workload_of(geometry)
-    extents = (workload.out_height, workload.out_width)
-    fit = known is not None and known.pairs_fit
-    return _direct(data, weight, geometry, extents, "conv2d", _described(workload, known), pad_value, fit)
+    return _direct(data, weight, geometry, known, pad_value)
 
 
 def _described(workload: ConvolutionWorkload, known: ConvolutionWorkload | None) -> dict[str, str]:
@@ -203,9 +200,7 @@ def conv3d(
         out_dtype=out_dtype,
         out_channels=out_channels,
     )
-    workload = workload_of(geometry)
-    extents = (workload.out_depth, workload.out_height, workload.out_width)
-    return _direct(data, weight, geometry, extents, "conv3d", _described(workload, known))
+    return _direct(data, weight, geometry, known)
 
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:
@@ -223,27 +218,22 @@ def _direct(
     data: te.Tensor,
     weight: te.Tensor,
     geometry: Geometry,
-    extents: Sequence[Any],
-    name: str,
-    attributes: dict[str, str],
+    known: ConvolutionWorkload | None,
     pad_value: int = 0,
-    pairs_fit: bool = False,
 ) -> te.Tensor:
-    """The convolution with spatial results of ``extents``, in a block called ``name``.
+    """The convolution, in a block called "conv2d" or "conv3d".
 
     Where outputs are padded, that block has axes for groups (if there are several), vectors and lanes in the
     place of the channels, and one called :data:`STORED` leaves out the lanes that are no channels.
     """
     padded = _pad(data, geometry, pad_value)
     channels, block = geometry.group_in_channels, geometry.reduction_block
-    outputs, lanes = geometry.group_out_channels, geometry.padded_lanes
     axes = {name: te.reduce_axis((0, size), name) for name, size in geometry.reductions.items()}
-    shape = geometry.out_shape(extents)
     out_axes = physical_axes(geometry.out_layout)
 
     def factors(index: Sequence[tirx.Var], steps: dict[str, Coordinate]) -> tuple[tirx.Expr, tirx.Expr]:
         """The elements of data and kernel at a step of the reduction; ``steps`` replaces some of its axes."""
-        position = dict(zip(out_axes, index, strict=not lanes))
+        position = dict(zip(out_axes, index, strict=not geometry.padded_lanes))
         out_channel, group = _output(geometry, index, position)
         in_group = steps.get("I", reduction_channel(axes, block))
         in_channel: Coordinate = in_group
@@ -265,25 +255,40 @@ def _direct(
         if geometry.word_axis:
             pairs = [factors(index, _step(axes, geometry, place)) for place in range(geometry.word)]
             values, weights = zip(*pairs, strict=True)
-            product = dot(values, weights, geometry.out_dtype, pairs_fit=pairs_fit)
+            fit = known is not None and known.pairs_fit
+            product = dot(values, weights, geometry.out_dtype, pairs_fit=fit)
         else:
             value, factor = factors(index, {})
             product = widened(value, geometry) * widened(factor, geometry)
         return te.sum(product, axis=list(axes.values()))
 
-    if not lanes:
-        return te.compute(shape, element, name=name, attrs=attributes)
+    workload = workload_of(geometry)
+    spatial = (workload.out_depth, workload.out_height, workload.out_width)[-len(geometry.spatial) :]
+    shape = geometry.out_shape(spatial)
+    name, described = f"conv{len(geometry.spatial)}d", _described(workload, known)
+    if not geometry.padded_lanes:
+        return te.compute(shape, element, name=name, attrs=described)
+    result = te.compute([*shape[:-1], *_vectors(geometry)], element, name=name, attrs=described)
+    return _stored(result, shape, geometry)
+
+
+def _vectors(geometry: Geometry) -> list[int]:
+    """What stands in the place of padded channels: groups, if there are several, vectors and lanes."""
     groups = [geometry.groups] if geometry.groups > 1 else []
-    vectors = [*groups, math.ceil(outputs / lanes), lanes]
-    result = te.compute([*shape[:-1], *vectors], element, name=name, attrs=attributes)
+    return [*groups, math.ceil(geometry.group_out_channels / geometry.padded_lanes), geometry.padded_lanes]
 
-    def stored(*index: tirx.Var) -> tirx.Expr:
+
+def _stored(padded: te.Tensor, shape: Sequence[Any], geometry: Geometry) -> te.Tensor:
+    """A padded result without the lanes that are no channels."""
+    outputs, lanes = geometry.group_out_channels, geometry.padded_lanes
+
+    def element(*index: tirx.Var) -> tirx.Expr:
         *outer, channel = index
-        if groups:
+        if geometry.groups > 1:
             outer, channel = [*outer, channel // outputs], channel % outputs
-        return result(*outer, channel // lanes, channel % lanes)
+        return padded(*outer, channel // lanes, channel % lanes)
 
-    return te.compute(shape, stored, name=STORED)
+    return te.compute(shape, element, name=STORED)
 
 
 def _output(geometry: Geometry, index: Sequence[Any], position: dict[Any, Any]) -> tuple[Coordinate, Any]:

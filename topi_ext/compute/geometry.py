@@ -9,6 +9,7 @@ from tvm import te, tirx
 
 from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.errors import RelayLayoutError
+from topi_ext.extents import as_int
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
@@ -231,16 +232,6 @@ def reduction_channel(axes: dict[str, tirx.IterVar], block: int) -> Coordinate:
 def flat(coordinate: Coordinate) -> Any:
     """A coordinate as one expression."""
     return coordinate.flat if isinstance(coordinate, BlockedCoordinate) else coordinate
-
-
-def as_int(extent: Any) -> Any:
-    """An int where the extent is static, the symbolic expression itself where it is not."""
-    return int(extent.value) if isinstance(extent, tirx.IntImm) else extent
-
-
-def is_one(extent: Any) -> bool:
-    """Whether an extent is static, and one."""
-    return isinstance(extent, int | tirx.IntImm) and int(extent) == 1
 
 
 def widened(value: Any, geometry: Geometry) -> Any:

@@ -74,51 +74,58 @@ def partial_products(
     """
     rows, columns, depth = padded(workload, knobs)
     slice_depth = depth // knobs.split_k
-    dtype = workload.data_dtype
-    # Behind the last row and tap any value will do: nothing asynchronous but zeros.
-    outside = tirx.const(pad_value if any(workload.padding) else 0, dtype)
-    width = workload.copy_elements
 
     def place(batch: Any, k: Any) -> Any:
         return k if knobs.split_k == 1 else batch * slice_depth + k
 
+    def group_of(batch: Any) -> Any:
+        return batch if workload.groups > 1 else 0
+
     def gathered(batch: Any, m: Any, k: Any) -> Any:
-        k = place(batch, k)
-        group = batch if workload.groups > 1 else 0
-        pixels = workload.out_height * workload.out_width
-        image, pixel = m // pixels, m % pixels
-        # In runs of what is copied at once, so that it is plain that a run has one tap.
-        run = k // width
-        tap = run // (workload.group_channels // width)
-        channel = run % (workload.group_channels // width) * width + k % width
-        y = (
-            pixel // workload.out_width * workload.strides[0]
-            + tap // workload.kernel[1] * workload.dilation[0]
-            - workload.padding[0]
-        )
-        x = (
-            pixel % workload.out_width * workload.strides[1]
-            + tap % workload.kernel[1] * workload.dilation[1]
-            - workload.padding[1]
-        )
-        inside = [m < workload.rows, run < workload.depth // width]
-        if any(workload.padding):
-            inside += [y >= 0, y < workload.in_height, x >= 0, x < workload.in_width]
-        value = data[image, y, x, group * workload.group_channels + channel].astype(dtype)
-        return tirx.if_then_else(tirx.all(*inside), value, outside)
+        return _gathered(data, workload, group_of(batch), m, place(batch, k), pad_value)
 
     batches = knobs.split_k * workload.groups
     left = te.compute((batches, rows, slice_depth), gathered, name=GATHER)
     k = te.reduce_axis((0, slice_depth), "k")
 
     def product(batch: Any, m: Any, n: Any) -> Any:
-        group = batch if workload.groups > 1 else 0
-        right = weight[group, n, place(batch, k)]
+        right = weight[group_of(batch), n, place(batch, k)]
         sums = workload.sum_dtype
         return te.sum(left[batch, m, k].astype(sums) * right.astype(sums), axis=[k])
 
     attributes = {ANNOTATION: described or describe_kernel(workload, knobs)}
     return te.compute((batches, rows, columns), product, name=PRODUCT, attrs=attributes)
+
+
+def _gathered(
+    data: te.Tensor, workload: GemmConvolution, group: Any, row: Any, depth: Any, pad_value: int
+) -> Any:
+    """The element of the image that a place in the depth of a row multiplies."""
+    dtype = workload.data_dtype
+    # Behind the last row and tap any value will do: nothing asynchronous but zeros.
+    outside = tirx.const(pad_value if any(workload.padding) else 0, dtype)
+    pixels = workload.out_height * workload.out_width
+    image, pixel = row // pixels, row % pixels
+    # In runs of what is copied at once, so that it is plain that a run has one tap.
+    width = workload.copy_elements
+    run = depth // width
+    tap = run // (workload.group_channels // width)
+    channel = run % (workload.group_channels // width) * width + depth % width
+    y = (
+        pixel // workload.out_width * workload.strides[0]
+        + tap // workload.kernel[1] * workload.dilation[0]
+        - workload.padding[0]
+    )
+    x = (
+        pixel % workload.out_width * workload.strides[1]
+        + tap % workload.kernel[1] * workload.dilation[1]
+        - workload.padding[1]
+    )
+    inside = [row < workload.rows, run < workload.depth // width]
+    if any(workload.padding):
+        inside += [y >= 0, y < workload.in_height, x >= 0, x < workload.in_width]
+    value = data[image, y, x, group * workload.group_channels + channel].astype(dtype)
+    return tirx.if_then_else(tirx.all(*inside), value, outside)
 
 
 def result_of(sums: te.Tensor, workload: GemmConvolution, extents: Sequence[int], slices: int) -> te.Tensor:

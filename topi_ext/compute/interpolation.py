@@ -6,6 +6,7 @@ from tvm import te, tirx
 from tvm.topi.image.resize import get_inx as source_coordinate
 
 from topi_ext.compute.selection import chosen
+from topi_ext.extents import is_one
 
 TAPS = {"linear": 2, "cubic": 4}
 """Elements that are read for one element of the result, by method."""
@@ -37,7 +38,7 @@ def interpolate(
     def coordinate(element: Any) -> Any:
         if coordinates == "align_corners":
             first = tirx.const(0.0, "float32")
-            if isinstance(extent, tirx.IntImm) and int(extent) == 1:
+            if is_one(extent):
                 return first
             moved = tirx.Cast("float32", element) * tirx.Cast("float32", last)
             # The only element of a result is at the first one.

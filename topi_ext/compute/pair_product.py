@@ -7,7 +7,7 @@ from tvm import te, tirx
 
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened
 from topi_ext.codegen.dot_products import PAIR, dot, halves_of, word_of
-from topi_ext.compute.geometry import is_one
+from topi_ext.extents import is_one
 
 FEWEST_ROWS = 8
 """Rows that make up for packing the other operand."""

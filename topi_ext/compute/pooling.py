@@ -1,24 +1,28 @@
 """2-D pooling over windows, for plain and blocked layouts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.extents import as_int, fixed
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.workload import ANNOTATION, PoolingWorkload
 
 
-def max_pool2d(
-    data: te.Tensor,
-    *,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    layout: str,
-    out_shape: Sequence[Any],
-) -> te.Tensor:
+@dataclass(frozen=True)
+class Pooling:
+    """Windows over rows and columns of images in a layout; ``padding`` is (top, left, bottom, right)."""
+
+    kernel: Sequence[int]
+    strides: Sequence[int] = (1, 1)
+    padding: Sequence[int] = (0, 0, 0, 0)
+    dilation: Sequence[int] = (1, 1)
+    layout: str = "NCHW"
+
+
+def max_pool2d(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> te.Tensor:
     """The largest element of each window; padding never wins.
 
     Positions outside the image are moved to the nearest one inside instead of being padded with
@@ -26,9 +30,8 @@ def max_pool2d(
     unchanged, and neither a padded copy nor a branch in the inner loop is needed. A dilated window
     may step over the edge, and a window may lie beside the image; those are padded.
     """
-    clamp = all(step == 1 for step in dilation) and _every_window_touches(
-        data, layout, kernel, strides, padding, out_shape
-    )
+    dense = all(step == 1 for step in pooling.dilation)
+    clamp = dense and _every_window_touches(data, pooling, out_shape)
     lowest = tirx.min_value(data.dtype)
 
     def element(window: "_Window") -> tirx.Expr:
@@ -38,19 +41,11 @@ def max_pool2d(
             value = tirx.if_then_else(inside, value, lowest)
         return te.max(value, axis=window.axes)
 
-    return _pool(data, "max_pool2d", element, kernel, strides, padding, dilation, layout, out_shape)
+    return _pool(data, "max_pool2d", element, pooling, out_shape)
 
 
 def avg_pool2d(
-    data: te.Tensor,
-    *,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    layout: str,
-    out_shape: Sequence[Any],
-    count_include_pad: bool,
+    data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any], *, count_include_pad: bool
 ) -> te.Tensor:
     """The mean of each window, over the elements inside the image or over all of the window."""
 
@@ -58,19 +53,19 @@ def avg_pool2d(
         index, inside = window.position(clamp=True)
         return te.sum(tirx.if_then_else(inside, data(*index), tirx.const(0, data.dtype)), axis=window.axes)
 
-    total = _pool(data, "avg_pool2d", element, kernel, strides, padding, dilation, layout, out_shape)
-    axes = physical_axes(layout)
+    total = _pool(data, "avg_pool2d", element, pooling, out_shape)
+    axes = physical_axes(pooling.layout)
     spatial = {name: place for place, (name, factor) in enumerate(axes) if name in "HW" and not factor}
 
     def count(index: Sequence[tirx.Var], axis: int) -> Any:
         name = "HW"[axis]
         size = data.shape[spatial[name]]
-        start = index[spatial[name]] * strides[axis] - padding[axis]
-        step = dilation[axis]
+        start = index[spatial[name]] * pooling.strides[axis] - pooling.padding[axis]
+        step = pooling.dilation[axis]
         # The last window of ceil mode may reach past the padded image; what lies beyond is not counted.
-        end = size + padding[axis + 2] if count_include_pad else size
+        end = size + pooling.padding[axis + 2] if count_include_pad else size
         first = 0 if count_include_pad else tirx.max((0 - start + step - 1) // step, 0)
-        return tirx.min((end - 1 - start) // step + 1, kernel[axis]) - first
+        return tirx.min((end - 1 - start) // step + 1, pooling.kernel[axis]) - first
 
     def average(*index: tirx.Var) -> tirx.Expr:
         elements = tirx.max(count(index, 0) * count(index, 1), 1).astype(data.dtype)
@@ -81,24 +76,18 @@ def avg_pool2d(
     return te.compute(total.shape, average, name="average")
 
 
-def _every_window_touches(
-    data: te.Tensor,
-    layout: str,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    padding: Sequence[int],
-    out_shape: Sequence[Any],
-) -> bool:
+def _every_window_touches(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> bool:
     """Whether every window has an element inside the image; for unknown extents, if padding is small."""
-    for place, (name, factor) in enumerate(physical_axes(layout)):
+    kernel, padding = pooling.kernel, pooling.padding
+    for place, (name, factor) in enumerate(physical_axes(pooling.layout)):
         if name not in "HW" or factor:
             continue
         axis = "HW".index(name)
-        size, count = data.shape[place], out_shape[place]
+        size, count = fixed(data.shape[place]), fixed(out_shape[place])
         if padding[axis] >= kernel[axis]:
             return False
-        if isinstance(size, (int, tirx.IntImm)) and isinstance(count, (int, tirx.IntImm)):
-            if (int(count) - 1) * strides[axis] - padding[axis] >= int(size):
+        if size is not None and count is not None:
+            if (count - 1) * pooling.strides[axis] - padding[axis] >= size:
                 return False
         elif padding[axis + 2] >= kernel[axis]:
             return False
@@ -109,34 +98,27 @@ class _Window:
     """The window of one output element: its reduction axes and the positions they visit."""
 
     def __init__(
-        self,
-        data: te.Tensor,
-        index: Sequence[tirx.Var],
-        axes: Sequence[te.Tensor],
-        layout: str,
-        strides: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
+        self, data: te.Tensor, pooling: Pooling, index: Sequence[tirx.Var], axes: Sequence[te.Tensor]
     ) -> None:
         self.axes = list(axes)
         self._data = data
+        self._pooling = pooling
         self._index = index
-        self._layout = layout
-        self._geometry = (strides, padding, dilation)
 
     def position(self, *, clamp: bool) -> tuple[list[Any], Any]:
         """The index into the data, and the condition under which it lies inside the image."""
-        strides, padding, dilation = self._geometry
+        pooling = self._pooling
         index: list[Any] = []
         conditions = []
         for (name, factor), position, size in zip(
-            physical_axes(self._layout), self._index, self._data.shape, strict=True
+            physical_axes(pooling.layout), self._index, self._data.shape, strict=True
         ):
             if name not in "HW" or factor:
                 index.append(position)
                 continue
             axis = "HW".index(name)
-            source = position * strides[axis] + self.axes[axis] * dilation[axis] - padding[axis]
+            start = position * pooling.strides[axis]
+            source = start + self.axes[axis] * pooling.dilation[axis] - pooling.padding[axis]
             conditions += [source >= 0, source < size]
             index.append(tirx.max(tirx.min(source, size - 1), 0) if clamp else source)
         return index, tirx.all(*conditions)
@@ -145,29 +127,26 @@ class _Window:
 def _pool(
     data: te.Tensor,
     operator: str,
-    element: Any,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    layout: str,
+    element: Callable[[_Window], tirx.Expr],
+    pooling: Pooling,
     out_shape: Sequence[Any],
 ) -> te.Tensor:
+    kernel, strides = pooling.kernel, pooling.strides
     axes = [te.reduce_axis((0, kernel[0]), "rh"), te.reduce_axis((0, kernel[1]), "rw")]
-    channels: Any = logical_extent(layout, data.shape, "C")
+    channels: Any = as_int(logical_extent(pooling.layout, data.shape, "C"))
     if not isinstance(channels, int):
-        channels = int(channels) if isinstance(channels, tirx.IntImm) else str(channels)
+        channels = str(channels)
     workload = PoolingWorkload(
         operator=operator,
         channels=channels,
         kernel=(kernel[0], kernel[1]),
         strides=(strides[0], strides[1]),
-        layout=layout,
+        layout=pooling.layout,
         dtype=str(data.dtype),
     )
     return te.compute(
         out_shape,
-        lambda *index: element(_Window(data, index, axes, layout, strides, padding, dilation)),
+        lambda *index: element(_Window(data, pooling, index, axes)),
         name=operator,
         attrs={ANNOTATION: workload.to_json()},
     )

@@ -17,6 +17,7 @@ from tvm.script.ir_builder import tirx as T
 from topi_ext.compute.imperative import written
 from topi_ext.compute.recurrence_step import Group, Kind, Phase, Recurrence, Step, Turn
 from topi_ext.compute.recurrence_tiles import most_rows, pack, packed, tile_of
+from topi_ext.extents import fixed
 from topi_ext.processor import Processor
 
 SHARED_BYTES = 512 << 10
@@ -50,7 +51,8 @@ def recurrent(
     shapes = [(length, *state), *[state] * count, *[(2, *state)] * count, state, state]
     most = most_rows(processor, hidden)
     # A thread that has a direction for itself reads as much as one that shares them all, and waits for none.
-    has_own = directions >= threads and _is_constant(batch) and int(batch) <= most
+    sequences = fixed(batch)
+    has_own = directions >= threads and sequences is not None and sequences <= most
     is_shared = 4 * gates * hidden**2 > SHARED_BYTES and not has_own
     rows = _rows(batch, 1 if is_shared else ceil(threads / directions), most)
     tasks = _Tasks(directions, tirx.ceildiv(batch, rows), rows, length, recurrence.backwards)
@@ -121,15 +123,11 @@ class _Tasks:
 
 def _rows(batch: Any, tasks: int, most: int) -> int:
     """How many sequences a thread takes at once: so few that there are ``tasks``, where that is known."""
-    if not _is_constant(batch):
+    count = fixed(batch)
+    if count is None:
         return most
-    count = int(batch)
     groups = max(ceil(count / most), min(count, tasks), 1)
     return max(1, ceil(count / groups))
-
-
-def _is_constant(extent: Any) -> bool:
-    return isinstance(extent, int | tirx.IntImm)
 
 
 def _time(number: Any, length: Any, direction: Any, backwards: tuple[bool, ...]) -> Any:

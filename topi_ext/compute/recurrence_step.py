@@ -17,6 +17,7 @@ from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.activations import SIGMOID, TANH, Activation, activated
 from topi_ext.compute.recurrence_tiles import Tile, lanes_of, parts_of
+from topi_ext.extents import fixed
 
 Kind = Literal["LSTM", "GRU", "RNN"]
 
@@ -223,7 +224,8 @@ class Step:
     def _inside(self, row: Any) -> Iterator[None]:
         """Of a row that may be behind the batch, for those that are not."""
         with ExitStack() as branch:
-            if not isinstance(self.batch, int | tirx.IntImm) or int(self.batch) % self.tile.rows:
+            batch = fixed(self.batch)
+            if batch is None or batch % self.tile.rows:
                 branch.enter_context(T.If(row < self.batch))
                 branch.enter_context(T.Then())
             yield

@@ -1,13 +1,14 @@
 """Rows, or elements, written to places that are known at run time."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.geometry import is_one
 from topi_ext.compute.imperative import variable, written
+from topi_ext.extents import as_int, fixed, is_one
 
 CHUNK = 1024
 """Neighbouring elements that one thread takes, of all places."""
@@ -35,7 +36,8 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
     """
     outer, extent, inner = data.shape
     count = updates.shape[1]
-    whole = isinstance(inner, int | tirx.IntImm) and int(inner) <= CHUNK
+    columns = fixed(inner)
+    whole = columns is not None and columns <= CHUNK
     chunks = 1 if whole else tirx.floordiv(inner + (CHUNK - 1), CHUNK)
     by_row = is_one(places.shape[0]) and is_one(places.shape[2])
     combined = REDUCTIONS[reduction]
@@ -76,12 +78,8 @@ def _is_within(place: Any, extent: Any) -> Any:
 
 
 def _is_small(data: te.Tensor) -> bool:
-    elements = 1
-    for size in data.shape:
-        if not isinstance(size, int | tirx.IntImm):
-            return False
-        elements *= int(size)
-    return elements <= MOST_ALONE
+    shape = [as_int(extent) for extent in data.shape]
+    return all(isinstance(extent, int) for extent in shape) and prod(shape) <= MOST_ALONE
 
 
 __all__ = ["REDUCTIONS", "scattered"]

@@ -14,9 +14,9 @@ from typing import Any
 from tvm import te, tirx
 
 from topi_ext.codegen.dot_products import dot
-from topi_ext.compute.geometry import as_int
 from topi_ext.compute.padding import pad
 from topi_ext.compute.selection import chosen
+from topi_ext.extents import as_int
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices

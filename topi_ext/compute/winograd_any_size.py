@@ -35,18 +35,49 @@ def winograd_any_size(
     :func:`topi_ext.compute.winograd` takes it, and ``pad_value``.
     """
     check_strip(workload, knobs)
-    tile, in_block = knobs.tile, knobs.in_lanes
     images, height, width = (logical_extent(workload.data_layout, data.shape, axis) for axis in "NHW")
     top, left, bottom, right = workload.padding
     out_height, out_width = height + (top + bottom - KERNEL + 1), width + (left + right - KERNEL + 1)
-    rows, columns = tile_counts(out_height, tile), tile_counts(out_width, tile)
+    counts = tile_counts(out_height, knobs.tile), tile_counts(out_width, knobs.tile)
+    window = _window(data, workload, knobs, counts, pad_value)
+    found = tile_products(window, weight, workload, knobs, [window.shape[1], knobs.rows])
+    annotations = {
+        ANNOTATION: replace(workload, batch=images, in_height=height, in_width=width).to_json(),
+        ALGORITHM: f"winograd{knobs.tile}",
+        USUAL: workload.to_json(),
+    }
+    return tile_results(
+        found,
+        workload,
+        knobs,
+        {"N": images, "H": out_height, "W": out_width},
+        counts,
+        annotations,
+        place_of=lambda number: (number // knobs.rows, number % knobs.rows),
+    )
+
+
+def _window(
+    data: te.Tensor,
+    workload: ConvolutionWorkload,
+    knobs: WinogradKnobs,
+    counts: tuple[Any, Any],
+    pad_value: int,
+) -> te.Tensor:
+    """What the tiles read, (blocks of channels, chunks, tiles of one, rows, columns, channels of a block).
+
+    ``counts`` are the tiles of an image along rows and columns.
+    """
+    images, height, width = (logical_extent(workload.data_layout, data.shape, axis) for axis in "NHW")
+    tile, in_block = knobs.tile, knobs.in_lanes
+    rows, columns = counts
     tiles = images * rows * columns
     chunks = tirx.floordiv(tiles + (knobs.rows - 1), knobs.rows)
 
     def place_of(chunk: Any, place: Any, row: Any, column: Any) -> tuple[Any, Any, Any]:
         """Image, row and column that a tile reads at a place within it."""
         image, y, x = tile_place(te.min(chunk * knobs.rows + place, tiles - 1), rows, columns)
-        return image, y * tile + (row - top), x * tile + (column - left)
+        return image, y * tile + (row - workload.padding[0]), x * tile + (column - workload.padding[1])
 
     def nearest(block: Any, chunk: Any, place: Any, row: Any, column: Any, lane: Any) -> Any:
         image, y, x = place_of(chunk, place, row, column)
@@ -69,22 +100,7 @@ def winograd_any_size(
         element = read(block, chunk, place, row, column, lane)
         return tirx.Select(inside, element, tirx.const(pad_value, data.dtype))
 
-    window = te.compute(shape, bordered, name=WINDOW)
-    found = tile_products(window, weight, workload, knobs, [chunks, knobs.rows])
-    annotations = {
-        ANNOTATION: replace(workload, batch=images, in_height=height, in_width=width).to_json(),
-        ALGORITHM: f"winograd{tile}",
-        USUAL: workload.to_json(),
-    }
-    return tile_results(
-        found,
-        workload,
-        knobs,
-        {"N": images, "H": out_height, "W": out_width},
-        (rows, columns),
-        annotations,
-        place_of=lambda number: (number // knobs.rows, number % knobs.rows),
-    )
+    return te.compute(shape, bordered, name=WINDOW)
 
 
 def tile_counts(extent: Any, tile: int) -> Any:

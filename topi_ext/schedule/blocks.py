@@ -12,6 +12,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.extents import fixed
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
 PAIR = 2
@@ -333,11 +334,6 @@ def largest_divisor(extent: int, most: int) -> int:
 def loop_extent(sch: Schedule, loop: Any) -> int | None:
     """The extent of a loop, None where it is symbolic."""
     return fixed(sch.get(loop).extent)
-
-
-def fixed(extent: Any) -> int | None:
-    """An extent or an index as a number, None where it is symbolic."""
-    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else None
 
 
 def fusible(sch: Schedule, loops: list[Any]) -> list[Any]:

@@ -18,11 +18,11 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.extents import fixed
 from topi_ext.schedule.blocks import (
     MOST_REPEATED,
     SBlock,
     child_blocks,
-    fixed,
     has_reduction,
     holds,
     inline_small,

@@ -12,7 +12,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir import SBlock
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.schedule.blocks import fixed
+from topi_ext.extents import fixed
 from topi_ext.schedule.overlap import substitute
 
 _COMPUTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv)

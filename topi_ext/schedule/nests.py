@@ -7,7 +7,8 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import fixed, loads_of
+from topi_ext.extents import fixed
+from topi_ext.schedule.blocks import loads_of
 from topi_ext.schedule.overlap import substitute
 
 

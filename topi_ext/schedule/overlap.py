@@ -177,9 +177,14 @@ def conjuncts(predicate: Any) -> list[Any]:
 
 def uses(expression: Any, variable: tirx.Var) -> bool:
     """Whether a variable stands anywhere in ``expression``."""
+    return occurrences(expression, variable) > 0
+
+
+def occurrences(expression: Any, variable: tirx.Var) -> int:
+    """How often a variable stands in ``expression``, which may be a statement."""
     found: list[tirx.Var] = []
     structural_walk(expression, (tirx.Var, found.append))
-    return any(other.same_as(variable) for other in found)
+    return sum(other.same_as(variable) for other in found)
 
 
 def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.extent_arithmetic import as_expression, same, simplify
 from relay_layout.frontend.known_sizes import ANY, Interval
 from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.frontend.values import dtype_of, shape_of
@@ -128,7 +128,7 @@ def _variables(extent: Extent) -> Sequence[tirx.Var]:
 def _replaced(extent: Extent, size: tirx.Var, by: Extent) -> Extent:
     if isinstance(extent, int):
         return extent
-    value = tirx.const(by, "int64") if isinstance(by, int) else by
+    value = as_expression(by)
     return simplify(
         structural_map(extent, (tirx.Var, lambda variable: value if variable.same_as(size) else variable))
     )

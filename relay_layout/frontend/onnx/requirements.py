@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.extent_arithmetic import as_expression, simplify
 from relay_layout.frontend.onnx.assumptions import Assumptions
 from relay_layout.frontend.residues import never_more
 from relay_layout.frontend.values import Unsupported, shape_of, written
@@ -62,7 +62,7 @@ class Requirements:
         """Ask that both are equal, where nothing tells already. Unsupported where they never are."""
         difference = simplify(left - right)
         if not isinstance(difference, int):
-            self._note(tirx.EQ(_expression(left), _expression(right)))
+            self._note(tirx.EQ(as_expression(left), as_expression(right)))
         elif difference:
             raise Unsupported(f"needs {written([left])} to be {written([right])}, which it is for no input")
 
@@ -81,7 +81,7 @@ class Requirements:
 
     def tell(self, extent: Extent) -> bool:
         """Whether the sizes of inputs tell an extent, and not data."""
-        return self._text(_expression(extent)) is not None
+        return self._text(as_expression(extent)) is not None
 
     def divisible(self, extent: Extent, by: Extent) -> None:
         """Ask that one divides the other."""
@@ -90,7 +90,7 @@ class Requirements:
     def more(self, extent: Extent, least: int) -> None:
         """Ask for an extent of more than ``least``."""
         if not isinstance(extent, int) and not never_more(least + 1, extent):
-            self._note(tirx.GT(extent, _expression(least)))
+            self._note(tirx.GT(extent, as_expression(least)))
 
     def _note(self, condition: Any) -> None:
         """Of extents that are computed of data there is nothing to say before a call."""
@@ -114,10 +114,6 @@ class Requirements:
             return f"{function}({parts[0]}, {parts[1]})"
         text = f"{parts[0]} {sign} {parts[1]}"
         return f"({text})" if inner else text
-
-
-def _expression(extent: Extent) -> Any:
-    return tirx.const(extent, "int64") if isinstance(extent, int) else extent
 
 
 __all__ = ["Requirements"]

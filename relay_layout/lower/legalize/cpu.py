@@ -179,26 +179,29 @@ def _take(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    window = _window(call)
-    return call_compute(builder, partial(compute.max_pool2d, **window), "max_pool2d", call.args[0])
+    pooled = partial(compute.max_pool2d, pooling=_pooling(call), out_shape=shape_of(call) or ())
+    return call_compute(builder, pooled, "max_pool2d", call.args[0])
 
 
 def _avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    window = _window(call) | {"count_include_pad": bool(call.attrs.count_include_pad)}
-    return call_compute(builder, partial(compute.avg_pool2d, **window), "avg_pool2d", call.args[0])
+    pooled = partial(
+        compute.avg_pool2d,
+        pooling=_pooling(call),
+        out_shape=shape_of(call) or (),
+        count_include_pad=bool(call.attrs.count_include_pad),
+    )
+    return call_compute(builder, pooled, "avg_pool2d", call.args[0])
 
 
-def _window(call: relax.Call) -> dict[str, Any]:
-    """What both poolings take of a call."""
+def _pooling(call: relax.Call) -> compute.Pooling:
     attributes = call.attrs
-    return {
-        "kernel": ints(attributes.pool_size),
-        "strides": ints(attributes.strides),
-        "padding": ints(attributes.padding),
-        "dilation": ints(attributes.dilation),
-        "layout": str(attributes.layout),
-        "out_shape": shape_of(call) or (),
-    }
+    return compute.Pooling(
+        ints(attributes.pool_size),
+        ints(attributes.strides),
+        ints(attributes.padding),
+        ints(attributes.dilation),
+        str(attributes.layout),
+    )
 
 
 def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -35,10 +35,10 @@ def parts(monkeypatch: pytest.MonkeyPatch, work: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"error": 0.0, "hint": None, "failures": {}}
     small = build("squeezenet1_1", image_size=32, width=0.1)
 
-    def run_in_new_process(artifact: Path, inputs: Path, outputs: Path, threads: int) -> None:
-        assert artifact.is_file()
-        total = read_arrays(str(inputs))["input"].sum((2, 3))
-        write_arrays(str(outputs), {"output": total + found["error"] * np.abs(total).max()})
+    def run_in_new_process(files: Any, threads: int) -> None:
+        assert files.artifact.is_file()
+        total = read_arrays(str(files.inputs))["input"].sum((2, 3))
+        write_arrays(str(files.outputs), {"output": total + found["error"] * np.abs(total).max()})
 
     def run_bench(models: Any, peers: Any, **keywords: Any) -> Any:
         found["peers"], found["threads"] = peers, keywords["threads"]
@@ -96,4 +96,4 @@ def test_a_failing_process_tells_why(tmp_path: Path) -> None:
     with pytest.raises(
         demo.RelayLayoutError, match=r"^the run in a new process failed: relay-layout: error: "
     ):
-        demo._run_in_new_process(tmp_path / "gone", tmp_path / "in.npz", tmp_path / "out.npz", 1)
+        demo._run_in_new_process(demo._files_in(tmp_path), 1)

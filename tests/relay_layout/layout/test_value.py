@@ -31,6 +31,12 @@ def test_relabel() -> None:
     assert str(Layout.parse("NHWC16c").relabel(mapping)) == "ACDB16b"
     assert str(Layout.parse("C[a=8]N").relabel(mapping)) == "B[a=8]A"
     assert str(Layout.parse("NC").relabel({"N": "C", "C": "N"})) == "CN"
+
+
+def test_letters_of_a_tensor() -> None:
+    layout = Layout.parse("NHWC16c").over_dimensions("NCHW")
+    assert str(layout) == "ACDB16b"
+    assert str(layout.in_letters("OIHW")) == "OHWI16i"
     assert message(Layout.parse("NCHW").relabel, {"N": "C"}) == (
         "layout 'NCHW': axes 'N' and 'C' both relabelled 'C'; give each axis a letter of its own"
     )

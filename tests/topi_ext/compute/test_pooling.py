@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from kernel_cases import PoolingCase, pooling_function
 from kernel_harness import Array, compile_function, host_cpus, prim_func, run_guarded, target_for
 from tvm import te
 
-from topi_ext.compute import avg_pool2d, max_pool2d
+from topi_ext.compute import Pooling, avg_pool2d, max_pool2d
 
 TARGET = target_for(host_cpus()[-1])
+
+MEAN_OF_ALL = partial(avg_pool2d, count_include_pad=True)
 
 PADDED = PoolingCase("max_pool2d", 1, 3, 7, 6, (3, 3), (2, 2), (1, 1, 0, 1))
 CASES = [
@@ -38,12 +41,11 @@ def pooled(
     out_shape: tuple[int, ...],
     kernel: tuple[int, int],
     strides: tuple[int, int],
-    **options: Any,
+    **window: Any,
 ) -> Array:
-    """What a pooling makes of ``values``: NCHW and without padding and dilation, unless ``options`` say."""
+    """What a pooling makes of ``values``."""
     data = te.placeholder(values.shape, str(values.dtype), "data")
-    window = {"padding": (0, 0, 0, 0), "dilation": (1, 1), "layout": "NCHW", **options}
-    result = pool(data, kernel=kernel, strides=strides, out_shape=out_shape, **window)
+    result = pool(data, Pooling(kernel, strides, **window), out_shape)
     library = compile_function(prim_func([data, result]), TARGET)
     return run_guarded(library, [values], out_shape, str(values.dtype))
 
@@ -64,7 +66,7 @@ def test_a_window_beside_the_image_has_the_least_value() -> None:
 
 def test_the_average_of_integers_is_cut_towards_zero() -> None:
     values = np.array([[[[-1, -2, 2, 3]]]], "int32")
-    got = pooled(avg_pool2d, values, (1, 1, 1, 2), (1, 2), (1, 2), count_include_pad=True)
+    got = pooled(MEAN_OF_ALL, values, (1, 1, 1, 2), (1, 2), (1, 2))
     assert got.ravel().tolist() == [-1, 2]
 
 
@@ -78,6 +80,5 @@ def test_integers_have_a_maximum() -> None:
 def test_what_ceil_mode_adds_beyond_the_padding_is_not_counted(dilation: int, counted: int) -> None:
     """The second window starts on the last column and reaches beyond the padded image."""
     values = np.array([[[[1, 3, 5, 8]]]], "float32")
-    window = {"dilation": (1, dilation), "count_include_pad": True}
-    got = pooled(avg_pool2d, values, (1, 1, 1, 2), (1, 2), (1, 3), **window)
+    got = pooled(MEAN_OF_ALL, values, (1, 1, 1, 2), (1, 2), (1, 3), dilation=(1, dilation))
     assert got.ravel().tolist() == [2 if dilation == 1 else 3, 8 / counted]

@@ -12,7 +12,7 @@ from kernel_reference import convolve, pack
 from tvm import te, tirx, topi
 from tvm_ffi import structural_walk
 
-from topi_ext.compute import max_pool2d, transcendental
+from topi_ext.compute import Pooling, max_pool2d, transcendental
 from topi_ext.kernel import cheapest, kernel_function, schedule
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
@@ -29,15 +29,8 @@ def starts_threads(func: tirx.PrimFunc) -> bool:
 
 def pooled(data: te.Tensor) -> te.Tensor:
     batch, channels, height, width, block = (int(extent) for extent in data.shape)
-    return max_pool2d(
-        data,
-        kernel=(2, 2),
-        strides=(2, 2),
-        padding=(0, 0, 0, 0),
-        dilation=(1, 1),
-        layout="NCHW16c",
-        out_shape=(batch, channels, height // 2, width // 2, block),
-    )
+    pooling = Pooling((2, 2), strides=(2, 2), layout="NCHW16c")
+    return max_pool2d(data, pooling, (batch, channels, height // 2, width // 2, block))
 
 
 @pytest.mark.parametrize(

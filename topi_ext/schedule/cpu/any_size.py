@@ -10,9 +10,10 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from topi_ext.extents import fixed
 from topi_ext.indexing import physical_axes
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.schedule.blocks import annotated_block, fixed, open_schedule
+from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.open_tiles import either, with_known_tiles

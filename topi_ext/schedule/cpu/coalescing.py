@@ -9,10 +9,10 @@ from typing import Any
 
 from tvm import sym, tirx
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import SBlock, fixed, loads_of, loop_extent
-from topi_ext.schedule.overlap import uses
+from topi_ext.extents import fixed
+from topi_ext.schedule.blocks import SBlock, loads_of, loop_extent
+from topi_ext.schedule.overlap import occurrences, uses
 
 
 def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any], first: int = 0) -> list[Any]:
@@ -55,14 +55,7 @@ def _lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None
         if not second.same_as(inner) or not isinstance(offset, tirx.IntImm):
             return False
         together += 1
-    return together == _occurrences(store, inner) > 0
-
-
-def _occurrences(statement: Any, variable: tirx.Var) -> int:
-    """How often a statement names a variable."""
-    found: list[tirx.Var] = []
-    structural_walk(statement, (tirx.Var, found.append))
-    return sum(one.same_as(variable) for one in found)
+    return together == occurrences(store, inner) > 0
 
 
 __all__ = ["coalesce"]

@@ -17,6 +17,7 @@ from tvm.s_tir.transform import StmtSimplify
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.compute.padding import FILLED, PADDING
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, may_prefetch
 from topi_ext.schedule.bias_start import apply_start, keep_start
@@ -24,7 +25,6 @@ from topi_ext.schedule.blocks import (
     SBlock,
     Surroundings,
     annotated_block,
-    fixed,
     fuse_epilogue,
     inline_copies,
     loop_extent,

@@ -12,8 +12,9 @@ from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_walk
 
+from topi_ext.extents import fixed
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, fixed, has_reduction, loads_of, open_schedule, simplified
+from topi_ext.schedule.blocks import child_blocks, has_reduction, loads_of, open_schedule, simplified
 from topi_ext.schedule.choices import choices, range_of, within
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest
 from topi_ext.schedule.cpu.rule import ProcessorRule

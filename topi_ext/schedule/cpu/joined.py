@@ -13,15 +13,9 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 
+from topi_ext.extents import fixed
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import (
-    child_blocks,
-    fixed,
-    holds,
-    loads_of,
-    open_schedule,
-    temporaries,
-)
+from topi_ext.schedule.blocks import child_blocks, holds, loads_of, open_schedule, temporaries
 from topi_ext.schedule.choices import Part, choices, range_of, within
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest

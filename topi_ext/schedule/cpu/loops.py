@@ -9,11 +9,11 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.codegen.identities import from_infinity
+from topi_ext.extents import fixed
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
-    fixed,
     fusible,
     holds,
     inline_small,

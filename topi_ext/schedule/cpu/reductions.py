@@ -9,9 +9,9 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
+from topi_ext.extents import fixed
 from topi_ext.schedule.blocks import (
     SBlock,
-    fixed,
     fusible,
     holds,
     largest_divisor,

@@ -11,11 +11,11 @@ from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_walk
 
+from topi_ext.extents import fixed
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
-    fixed,
     has_reduction,
     holds,
     inline_small,

@@ -16,6 +16,7 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
+from topi_ext.extents import as_int
 from topi_ext.indexing import WORD_BYTES
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import has_reduction, loads_of, open_schedule
@@ -66,7 +67,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     source, result = copied[0].source, store.buffer
     if source.dtype != result.dtype or source.dtype.bits != WORD_BYTES * 8:
         return None
-    if any(_known(extent) == 0 for extent in (*source.shape, *result.shape)):
+    if any(as_int(extent) == 0 for extent in (*source.shape, *result.shape)):
         return None
     loops = _digits(block, copied[0], store)
     if loops is None:
@@ -132,7 +133,7 @@ def _digits(
     offset = sum((index * stride for index, stride in zip(indices, read, strict=True)), 0)
     variables, extents, apart = [], [], []
     for axis, stride in zip(block.iter_vars, written, strict=True):
-        lengths = _digit_lengths(_known(axis.dom.extent), _factors(indices, axis.var))
+        lengths = _digit_lengths(as_int(axis.dom.extent), _factors(indices, axis.var))
         if lengths is None:
             return None
         steps = []
@@ -169,14 +170,10 @@ def _begin(index: Any, axis: tirx.Var) -> int | None:
 
 def _strides(shape: Sequence[Any]) -> list[int] | None:
     """Elements between neighbours on each axis; None where they depend on a symbol."""
-    inner = [_known(extent) for extent in shape[1:]]
+    inner = [as_int(extent) for extent in shape[1:]]
     if not all(isinstance(extent, int) for extent in inner):
         return None
     return [prod(inner[place:]) for place in range(len(shape))]
-
-
-def _known(extent: Any) -> Any:
-    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else extent
 
 
 def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[Any]:
@@ -185,7 +182,7 @@ def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[Any]:
     for index in indices:
         for kind in (tirx.FloorDiv, tirx.FloorMod):
             structural_walk(index, (kind, found.append))
-    return list({_known(node.b) for node in found if variable.same_as(node.a)})
+    return list({as_int(node.b) for node in found if variable.same_as(node.a)})
 
 
 def _digit_lengths(extent: Any, factors: list[Any]) -> list[Any] | None:
@@ -233,7 +230,7 @@ def _cycles(rows: int, columns: int, size: int) -> float:
 
 def _flat(tensor: Any) -> Any:
     """A view of one axis, along which a vector may run over the end of a row."""
-    return tirx.decl_buffer((prod(_known(extent) for extent in tensor.shape),), tensor.dtype, tensor.name)
+    return tirx.decl_buffer((prod(as_int(extent) for extent in tensor.shape),), tensor.dtype, tensor.name)
 
 
 @dataclass(frozen=True)
@@ -260,7 +257,7 @@ class _Copy:
         cycles = _cycles(self.row.extent, self.column.extent, size)
         cycles *= prod(extent for extent in extents[:-2] if isinstance(extent, int))
         views = [_flat(tensor) for tensor in (self.source, self.result)]
-        lengths = [_known(view.shape[0]) for view in views]
+        lengths = [as_int(view.shape[0]) for view in views]
         small = all(isinstance(length, int) and length < 1 << 31 for length in lengths)
         dtype = "int32" if small else "int64"
         counter = tirx.Var("tile", dtype)

@@ -8,8 +8,9 @@ from tvm.s_tir import Schedule
 
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.compute.winograd_any_size import NEAREST, WINDOW
+from topi_ext.extents import fixed
 from topi_ext.knobs import WinogradKnobs, check_strip
-from topi_ext.schedule.blocks import SBlock, fixed, open_schedule
+from topi_ext.schedule.blocks import SBlock, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.winograd import (
     Loop,

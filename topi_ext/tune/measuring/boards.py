@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -29,6 +29,8 @@ MOST_BOARDS = 64
 
 ATTEMPTS = 2
 """How many machines a kernel may lose before it is left out."""
+
+_Future = concurrent.futures.Future[Any]
 
 _GRACE = 10.0
 """Seconds beyond a session's limit after which a machine that has not even ended the session is lost."""
@@ -98,58 +100,62 @@ class BoardRunner:
 
         RelayLayoutError where for ``remote.wait`` seconds there was no machine, or all are unfit.
         """
-        waiting = deque(range(len(kernels)))
-        losses = [0] * len(kernels)
-        found: dict[int, Measurement] = {}
-        running: dict[concurrent.futures.Future[Any], tuple[int | None, Loan]] = {}
+        turn = _Turn(deque(range(len(kernels))), [0] * len(kernels))
         patience = _Patience(self._remote, self._tell)
         lender = Lender(self._remote)
         try:
             for place in range(len(kernels)):
-                while place not in found:
-                    if waiting and len(running) < MOST_BOARDS:
-                        loan = lender.lend(_POLL)
-                        if loan is not None and loan.place in self._fit:
-                            kernel = kernels[waiting[0]]
-                            future = self._pool.submit(self._run, loan, kernel)
-                            running[future] = waiting.popleft(), loan
-                            self._watch(BoardEvent(loan.place, "busy"))
-                        elif loan is not None and loan.place not in self._unfit:
-                            # A loan that nobody takes up goes back by itself.
-                            running[self._pool.submit(self._ask, loan)] = None, loan
-                    timeout = 0.0 if waiting else None
-                    for future in _finished(running, timeout):
-                        number, loan = running.pop(future)
-                        outcome, value = _outcome(future)
-                        if number is None:
-                            self._learn(loan.place, outcome, value)
-                            continue
-                        self._watch(BoardEvent(loan.place, "failed" if outcome == "slow" else outcome))
-                        if outcome == "unreachable":
-                            waiting.appendleft(number)
-                            continue
-                        if outcome == "lost":
-                            losses[number] += 1
-                            again = losses[number] < ATTEMPTS
-                            self._tell(
-                                f"lost the machine at {loan.place}, {value}; its kernel is "
-                                f"{'run on another' if again else 'left out, as on the machine before'}"
-                            )
-                            if again:
-                                waiting.appendleft(number)
-                                continue
-                        else:
-                            patience.renew()
-                        found[number] = self._measurement(outcome, value)
-                    if waiting and not running:
+                while place not in turn.found:
+                    self._start(turn, kernels, lender)
+                    for future in turn.finished():
+                        self._finish(turn, patience, future)
+                    if turn.waiting and not turn.running:
                         patience.check(self._unfit)
-                yield found.pop(place)
+                yield turn.found.pop(place)
         except (GeneratorExit, RelayLayoutError):
             # The rest is not wanted, but TVM's servers end with a session that is cut.
-            concurrent.futures.wait(running)
+            concurrent.futures.wait(turn.running)
             raise
         finally:
             lender.close()
+
+    def _start(self, turn: "_Turn", kernels: Sequence[Library], lender: Lender) -> None:
+        """Let a machine that is lent run the next kernel, or say whether it can, the first time."""
+        if not turn.waiting or len(turn.running) >= MOST_BOARDS:
+            return
+        loan = lender.lend(_POLL)
+        if loan is not None and loan.place in self._fit:
+            future = self._pool.submit(self._run, loan, kernels[turn.waiting[0]])
+            turn.running[future] = turn.waiting.popleft(), loan
+            self._watch(BoardEvent(loan.place, "busy"))
+        elif loan is not None and loan.place not in self._unfit:
+            # A loan that nobody takes up goes back by itself.
+            turn.running[self._pool.submit(self._ask, loan)] = None, loan
+
+    def _finish(self, turn: "_Turn", patience: "_Patience", future: _Future) -> None:
+        """Take what a machine has answered; a kernel that lost it may run again."""
+        number, loan = turn.running.pop(future)
+        outcome, value = _outcome(future)
+        if number is None:
+            self._learn(loan.place, outcome, value)
+            return
+        self._watch(BoardEvent(loan.place, "failed" if outcome == "slow" else outcome))
+        if outcome == "unreachable":
+            turn.waiting.appendleft(number)
+            return
+        if outcome == "lost":
+            turn.losses[number] += 1
+            again = turn.losses[number] < ATTEMPTS
+            self._tell(
+                f"lost the machine at {loan.place}, {value}; its kernel is "
+                f"{'run on another' if again else 'left out, as on the machine before'}"
+            )
+            if again:
+                turn.waiting.appendleft(number)
+                return
+        else:
+            patience.renew()
+        turn.found[number] = self._measurement(outcome, value)
 
     def close(self) -> None:
         """End the processes."""
@@ -191,6 +197,26 @@ class BoardRunner:
                 return Measurement((), f"run: {last_line(value)}")
 
 
+@dataclass
+class _Turn:
+    """Kernels by their numbers: those that wait, how many machines each has lost, and what was measured.
+
+    ``running`` are the machines that are busy, with the number of a kernel, or None where they are asked.
+    """
+
+    waiting: deque[int]
+    losses: list[int]
+    found: dict[int, Measurement] = field(default_factory=dict)
+    running: dict[_Future, tuple[int | None, Loan]] = field(default_factory=dict)
+
+    def finished(self) -> set[_Future]:
+        """Machines that have answered; waits for one where no kernel is to be started."""
+        if not self.running:
+            return set()
+        timeout = 0.0 if self.waiting else None
+        return concurrent.futures.wait(self.running, timeout, concurrent.futures.FIRST_COMPLETED).done
+
+
 class _Patience:
     """How long there has been no machine."""
 
@@ -225,15 +251,7 @@ def _described(unfit: Mapping[str, str]) -> str:
     return "; ".join(f"{place} {problem}" for place, problem in sorted(unfit.items()))
 
 
-def _finished(
-    running: Mapping[concurrent.futures.Future[Any], tuple[int | None, Loan]], timeout: float | None
-) -> set[concurrent.futures.Future[Any]]:
-    if not running:
-        return set()
-    return concurrent.futures.wait(running, timeout, concurrent.futures.FIRST_COMPLETED).done
-
-
-def _outcome(future: concurrent.futures.Future[Any]) -> tuple[workers.Outcome, Any]:
+def _outcome(future: _Future) -> tuple[workers.Outcome, Any]:
     """What the worker says; a worker that died or had to end itself lost its machine."""
     try:
         outcome, value = future.result()

@@ -40,6 +40,25 @@ def kernel_workload(found: Any) -> Workload:
         refuse("workload: expected an object")
     on_gpu = nhwc_class(found.get("operator"))
     kind: type[Workload] = on_gpu or workload_class(found)
+    _check_optional(found, kind)
+    _check_numbers(found, kind)
+    if on_gpu:
+        if found["dtype"] not in _MULTIPLIED:
+            refuse(f"workload: dtype: expected one of {', '.join(_MULTIPLIED)}")
+    else:
+        _check_storage(found)
+    if not isinstance(found["operator"], str):
+        refuse("workload: operator: expected a string")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    workload = kind(**given)
+    _check_fit(workload)
+    return workload
+
+
+def _check_optional(found: Mapping[str, Any], kind: type[Workload]) -> None:
+    """The names of fields, and those that may be left out."""
     unset = unset_fields(kind)
     check_names("workload", found, {item.name for item in fields(kind)} - (set(unset) - set(found)))
     for name in sorted(set(unset) & set(found)):
@@ -47,6 +66,9 @@ def kernel_workload(found: Any) -> Workload:
             refuse(f"workload: {name}: expected true, or no such field")
         if unset[name] is not False and not is_whole(found[name], 1):
             refuse(f"workload: {name}: expected a whole number of at least 1, or no such field")
+
+
+def _check_numbers(found: Mapping[str, Any], kind: type[Workload]) -> None:
     for name in _EXTENTS:
         if not is_whole(found[name], 1):
             refuse(f"workload: {name}: expected a whole number of at least 1")
@@ -60,20 +82,20 @@ def kernel_workload(found: Any) -> Workload:
             "workload: depth: expected extent, taps, stride, padding in front and behind, and dilation, as "
             "whole numbers"
         )
-    for name in () if on_gpu else _LAYOUTS:
+
+
+def _check_storage(found: Mapping[str, Any]) -> None:
+    """Layouts and data types of a processor's kernel."""
+    for name in _LAYOUTS:
         if not isinstance(found[name], str) or not _LAYOUT.fullmatch(found[name]):
             refuse(f"workload: {name}: expected a layout such as NCHW16c")
-    if on_gpu and found["dtype"] not in _MULTIPLIED:
-        refuse(f"workload: dtype: expected one of {', '.join(_MULTIPLIED)}")
-    for name in () if on_gpu else ("dtype", "out_dtype"):
+    for name in ("dtype", "out_dtype"):
         if not isinstance(found[name], str) or found[name] not in DTYPE_BYTES:
             refuse(f"workload: {name}: expected a data type such as float32")
-    if not isinstance(found["operator"], str):
-        refuse("workload: operator: expected a string")
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
-    }
-    workload = kind(**given)
+
+
+def _check_fit(workload: Workload) -> None:
+    """What is due of several fields together."""
     extents = [workload.out_height, workload.out_width]
     if isinstance(workload, VolumeWorkload):
         extents.append(workload.out_depth)
@@ -88,7 +110,6 @@ def kernel_workload(found: Any) -> Workload:
         and separable(workload.depthwise, workload.pointwise) != workload
     ):
         refuse("workload: the depthwise convolution and the pointwise one do not fit together")
-    return workload
 
 
 def transform_workload(found: Mapping[str, Any]) -> TransformWorkload:

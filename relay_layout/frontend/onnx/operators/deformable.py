@@ -38,11 +38,11 @@ def _deformable_convolution(node: Node) -> Value:
         )
     sliding = window(node, kernel_extents(node, weight), shape[2:])
     found = _Taps(shape, sliding, groups, parts)
-    _check(node, "offset", offset, [shape[0], 2 * parts * found.taps, *found.size])
+    _check("offset", offset, [shape[0], 2 * parts * found.taps, *found.size])
     places = found.places(node, node.tensor(2))
     columns = found.columns(node, node.tensor(0), places)
     if node.has(_MASK):
-        _check(node, "mask", shape_of(node.input(_MASK)), [shape[0], parts * found.taps, *found.size])
+        _check("mask", shape_of(node.input(_MASK)), [shape[0], parts * found.taps, *found.size])
         columns = found.masked(node, columns, node.tensor(_MASK))
     product = relax.op.nn.conv2d(
         found.joined(node, columns), found.kernel(node, node.input(1)), groups=groups, data_layout="NCHW"
@@ -50,7 +50,7 @@ def _deformable_convolution(node: Node) -> Value:
     return biased(node, product, weight[0], 4, _BIAS)
 
 
-def _check(node: Node, name: str, has: list[Extent], wanted: list[Extent]) -> None:
+def _check(name: str, has: list[Extent], wanted: list[Extent]) -> None:
     if [str(extent) for extent in has] != [str(extent) for extent in wanted]:
         raise Unsupported(f"has {name} {written(has)} where {written(wanted)} is due")
 

@@ -13,7 +13,7 @@ from relay_layout.frontend.ranking import best_elements, first_elements
 from relay_layout.frontend.values import Extents, Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
-from topi_ext.compute.listing import places_of_nonzero
+from topi_ext.compute.nonzero import places_of_nonzero
 
 
 def _nonzero(node: Node) -> Value:

@@ -11,7 +11,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.counts import Counts
 from relay_layout.ir import Expression, shape_of
-from topi_ext.compute.listing import places_of_nonzero
+from topi_ext.compute.nonzero import places_of_nonzero
 
 Converter = Callable[[Any, Any], Expression]
 

@@ -9,7 +9,7 @@ from kernel_harness import apply_rules, check_kernel, host_cpus, integers, prim_
 from tvm import te, tirx, topi
 from tvm.target import Target
 
-from topi_ext.compute import max_pool2d
+from topi_ext.compute import Pooling, max_pool2d
 from topi_ext.schedule.rules import WindowPooling
 
 CPU = host_cpus()[-1]
@@ -81,8 +81,7 @@ def test_a_symbolic_batch_is_one_function_for_all() -> None:
 def scheduled_maximum(dtype: str) -> tirx.PrimFunc:
     """Windows of 2x2 over 6x7 pixels of 32 channels."""
     data = te.placeholder((1, 6, 7, 32), dtype)
-    geometry = {"kernel": (2, 2), "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
-    func = prim_func([data, max_pool2d(data, **geometry, layout="NHWC", out_shape=(1, 5, 6, 32))])
+    func = prim_func([data, max_pool2d(data, Pooling((2, 2), layout="NHWC"), (1, 5, 6, 32))])
     scheduled_by(WindowPooling(), func, target_for(CPU))
     return func
 
@@ -103,8 +102,7 @@ def test_a_result_that_two_need_is_finished_before_it_is_read() -> None:
     case = PoolingCase("max_pool2d", 1, 16, 7, 9, (3, 3), layout="NCHW16c")
     _, inputs, expected = pooling_function(case)
     data = te.placeholder(inputs[0].shape)
-    geometry = {"kernel": (3, 3), "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
-    pooled = max_pool2d(data, **geometry, layout="NCHW16c", out_shape=expected.shape)
+    pooled = max_pool2d(data, Pooling((3, 3), layout="NCHW16c"), expected.shape)
     func = prim_func([data, topi.sum(topi.nn.relu(pooled), axis=(2, 3))])
     scheduled_by(WindowPooling(), func, target_for(CPU))
     check_kernel(func, target_for(CPU), inputs, np.maximum(expected, 0).sum(axis=(2, 3)))
@@ -117,8 +115,7 @@ def test_what_it_declines_is_right_in_the_next_rule(layout: str) -> None:
     shape = (1, 8, 6, width) if layout == "NCHW" else (1, 6, width, 8)
     out_shape = (1, 8, 5, width - 1) if layout == "NCHW" else (1, 5, width - 1, 8)
     data = te.placeholder(shape)
-    geometry = {"kernel": (2, 2), "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
-    func = prim_func([data, max_pool2d(data, **geometry, layout=layout, out_shape=out_shape)], "int64")
+    func = prim_func([data, max_pool2d(data, Pooling((2, 2), layout=layout), out_shape)], "int64")
     assert apply_rules(func, target_for(CPU))[0] == "LoopNest"
     values = integers(np.random.default_rng(0), [size if isinstance(size, int) else 7 for size in shape])
     rows, columns = (2, 3) if layout == "NCHW" else (1, 2)

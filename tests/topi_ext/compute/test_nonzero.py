@@ -5,7 +5,7 @@ import pytest
 from kernel_harness import compile_function, host_cpus, run_function, target_for
 from tvm import te
 
-from topi_ext.compute.listing import places_of_nonzero
+from topi_ext.compute.nonzero import places_of_nonzero
 
 TARGET = target_for(host_cpus()[-1])
 

@@ -1,0 +1,24 @@
+"""Extents of tensors and loops: numbers, or symbolic expressions."""
+
+from typing import Any
+
+from tvm import tirx
+
+
+def fixed(extent: Any) -> int | None:
+    """An extent or an index as a number, None where it is symbolic."""
+    return int(extent) if isinstance(extent, int | tirx.IntImm) else None
+
+
+def as_int(extent: Any) -> Any:
+    """An int where the extent is static, the symbolic expression itself where it is not."""
+    number = fixed(extent)
+    return extent if number is None else number
+
+
+def is_one(extent: Any) -> bool:
+    """Whether an extent is static, and one."""
+    return fixed(extent) == 1
+
+
+__all__ = ["as_int", "fixed", "is_one"]
