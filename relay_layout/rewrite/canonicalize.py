@@ -46,9 +46,9 @@ def canonicalize(
     Operators carried from Relay become what they stand for, unless they are kept for a conversion that names
     them. What is moved, cast or computed of constants alone becomes another constant. Norms and GELU that are
     written out become one operator, einsums matrix products, what takes one index of an axis a slice, a batch
-    of one constant matrix the matrix, a kernel of which a part meets padding alone a smaller one. Activations
-    come before the views between them and their convolution. Changes of memory order that the module asks for
-    inside are left to the choice of layouts.
+    of one constant matrix or of its copies the matrix, a kernel of which a part meets padding alone a smaller
+    one. Activations come before the views between them and their convolution. Changes of memory order that
+    the module asks for inside are left to the choice of layouts.
 
     A batch norm that follows a convolution with constant weights (and perhaps a constant bias) and is
     its only user becomes part of the weights; any other with constant statistics becomes a multiply
@@ -91,7 +91,7 @@ class _Inference(PyExprMutator):
         if name == "take":
             return self._sliced(call)
         if name == "matmul":
-            return _by_matrix(call)
+            return _by_matrix(self._by_one_of_copies(call))
         if name == "broadcast_to" and structural_equal(call.args[0].ty.shape, call.args[1]):
             return call.args[0]
         if name in CONVOLUTION_AXES:
@@ -115,6 +115,21 @@ class _Inference(PyExprMutator):
             result = relax.op.add(scaled, _along(shift, axis, rank))
         variable = self.builder_.emit(result)
         return relax.Tuple([variable, call.args[3], call.args[4]])
+
+    def _by_one_of_copies(self, call: relax.Call) -> relax.Call:
+        """A product by copies of matrices as one by the matrices, where products repeat them themselves."""
+        data, weight = call.args
+        copy = self.lookup_binding(weight) if isinstance(weight, relax.Var) else None
+        if not isinstance(copy, relax.Call) or operator_name(copy) != "broadcast_to":
+            return call
+        shape, copies, extents = shape_of(data), shape_of(copy), shape_of(copy.args[0])
+        if shape is None or copies is None or extents is None or len(extents) < 2:
+            return call
+        # Where data has one matrix for several copies, the result would have fewer.
+        batch = list(shape[-len(copies) : -2])
+        if not structural_equal([*batch, *extents[-2:]], list(copies)):
+            return call
+        return with_attributes(call, [data, copy.args[0]])
 
     def _sliced(self, call: relax.Call) -> Expression:
         """A call of "take" as slice where it has one index; slices move with layouts and are fused."""

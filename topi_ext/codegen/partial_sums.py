@@ -17,7 +17,8 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.schedule.blocks import fixed, largest_divisor
+from topi_ext.extents import fixed
+from topi_ext.schedule.blocks import largest_divisor
 from topi_ext.schedule.overlap import uses
 
 PART = 256

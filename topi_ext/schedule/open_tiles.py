@@ -6,7 +6,7 @@ from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_walk
 
-from topi_ext.schedule.blocks import fixed
+from topi_ext.extents import fixed
 from topi_ext.schedule.overlap import substitute
 
 _LARGE = 1 << 14

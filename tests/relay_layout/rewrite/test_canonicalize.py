@@ -9,9 +9,9 @@ from relay_layout.rewrite.canonicalize import canonicalize
 from tests.module_operators import operators
 
 
-def run(module: tvm.IRModule, image: np.ndarray) -> np.ndarray:
+def run(module: tvm.IRModule, *inputs: np.ndarray) -> np.ndarray:
     executable = tvm.compile(module, tvm.target.Target({"kind": "llvm", "opt-level": 0}))
-    return relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(image)).numpy()
+    return relax.VirtualMachine(executable, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs)).numpy()
 
 
 def random(*shape: int, seed: int, positive: bool = False) -> relax.Expr:
@@ -177,3 +177,39 @@ def test_a_batch_of_one_constant_matrix_is_the_matrix(
     assert tuple(block.bindings[0].value.args[1].ty.shape.values) == kept
     rows = np.random.default_rng(0).standard_normal(data, dtype="float32")
     np.testing.assert_allclose(run(module, rows), np.matmul(rows, matrices.value.numpy()), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "copies", "kept"),
+    [
+        ((2, 5, 6), (6, 7), (2, 6, 7), (6, 7)),
+        ((2, 5, 6), (1, 6, 7), (2, 6, 7), (1, 6, 7)),
+        ((4, 2, 5, 6), (1, 6, 7), (2, 6, 7), (1, 6, 7)),
+        ((4, 2, 5, 6), (4, 1, 6, 7), (4, 2, 6, 7), (4, 1, 6, 7)),
+        ((1, 5, 6), (1, 6, 7), (2, 6, 7), (2, 6, 7)),
+        ((5, 6), (1, 6, 7), (2, 6, 7), (2, 6, 7)),
+        ((2, 5, 6), (1, 1, 7), (2, 6, 7), (2, 6, 7)),
+    ],
+    ids=str,
+)
+def test_copies_of_matrices_are_left_to_the_product(
+    data: tuple[int, ...], weight: tuple[int, ...], copies: tuple[int, ...], kept: tuple[int, ...]
+) -> None:
+    builder = relax.BlockBuilder()
+    inputs = [
+        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", data), ("y", weight))
+    ]
+    with builder.function("main", inputs):
+        with builder.dataflow():
+            copied = builder.emit(relax.op.broadcast_to(inputs[1], copies))
+            result = builder.emit_output(relax.op.matmul(inputs[0], copied))
+        builder.emit_func_output(result)
+    module = canonicalize(builder.finalize())
+    calls = [binding.value for block in module["main"].body.blocks for binding in block.bindings]
+    (product,) = (call for call in calls if isinstance(call, relax.Call) and call.op.name == "relax.matmul")
+    assert tuple(product.args[1].ty.shape.values) == kept
+    rng = np.random.default_rng(0)
+    rows, matrices = (rng.standard_normal(shape, dtype="float32") for shape in (data, weight))
+    np.testing.assert_allclose(
+        run(module, rows, matrices), np.matmul(rows, np.broadcast_to(matrices, copies)), 1e-5, 1e-5
+    )

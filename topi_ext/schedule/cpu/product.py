@@ -16,11 +16,11 @@ from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.codegen.dot_products import is_dot, operands
+from topi_ext.extents import fixed
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
-    fixed,
     fuse_epilogue,
     fusible,
     inline_copies,
@@ -46,6 +46,9 @@ _TILED = "topi_ext.tiled_product"
 
 USUAL_EXTENT = 256
 """Rows or columns that tiles are chosen for where their number is not known."""
+
+_FEW_ROWS = 8
+"""Rows by one vector of columns in tiles for matrices that are smaller than the usual tile."""
 
 _ENOUGH = 4
 """Images that threads can share, rather than rows of each."""
@@ -96,14 +99,19 @@ def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tir
     inline_copies(sch)
     anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
     rows, columns = (sch.get(loop).extent for loop in sch.get_loops(anchor)[-3:-1])
-    single = Tile(1, 1, tile.lanes)
-    whole = with_known_tiles(_arranged(plain, single, processor), _TILED)
+
+    def tiled(each: Tile) -> tirx.PrimFunc:
+        return with_known_tiles(_arranged(plain, each, processor), _TILED)
+
+    whole = tiled(Tile(1, 1, tile.lanes))
     if fixed(columns) is None:
         short = LoopNest().schedule(plain, processor)
         assert short is not None
-        whole = either(columns >= single.lanes, whole, short.mod["main"])
-    fits = tirx.all(rows >= tile.rows, columns >= tile.vectors * tile.lanes)
-    return either(fits, with_known_tiles(_arranged(plain, tile, processor), _TILED), whole)
+        whole = either(columns >= tile.lanes, whole, short.mod["main"])
+    for each in dict.fromkeys((Tile(min(tile.rows, _FEW_ROWS), 1, tile.lanes), tile)):
+        fits = tirx.all(rows >= each.rows, columns >= each.vectors * each.lanes)
+        whole = either(fits, tiled(each), whole)
+    return whole
 
 
 @dataclass(frozen=True)
