@@ -68,6 +68,7 @@ class Assumptions:
                 raise Assumption(size, other)
         variables = set(_variables(left)) | set(_variables(right))
         if len(variables) != 1:
+            self._assume_solved(left, right)
             return False
         (size,) = variables
         interval = equal_interval(left, right)
@@ -83,6 +84,22 @@ class Assumptions:
         if not self._sizes_alone(size) or found.divisor > _LARGEST:
             return False
         raise Assumption(size, found)
+
+    def _assume_solved(self, left: Extent, right: Extent) -> None:
+        """Raises :class:`Assumption` where a size that is a term of one side tells what it has to be."""
+        if not self._sizes_alone(left) or not self._sizes_alone(right):
+            return
+        difference = simplify(left - right)
+        solutions = [
+            (size, simplify(size - sign * difference))
+            for size in _variables(difference)
+            for sign in (1, -1)
+            if self._is_open(size)
+        ]
+        solved = [(size, extent) for size, extent in solutions if size not in _variables(extent)]
+        # That of one size by another names an extent of an input; others are numbers computed of several.
+        for size, extent in sorted(solved, key=lambda pair: not isinstance(pair[1], tirx.Var)):
+            raise Assumption(size, extent)
 
     def declared(self, extent: int | tirx.Var) -> Extent:
         """The extent of an input as its type has it: a variable, unless it is another one, or a number."""

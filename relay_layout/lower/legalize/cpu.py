@@ -40,6 +40,7 @@ from relay_layout.lower.legalize.elementwise import (
     COMPUTES,
     QUOTIENTS,
     negation_call,
+    power_call,
     quotient_call,
     transcendental_call,
 )
@@ -320,6 +321,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
     "logical_not": negation_call,
+    "power": power_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,

@@ -112,6 +112,43 @@ def negation_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 _FALSE = tirx.const(0, "uint8")
 
+
+def power_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``power``, by products and roots where one known exponent of float32 or float64 allows it."""
+    base, exponent = call.args
+    if not isinstance(exponent, Constant) or dtype_of(call) not in ("float32", "float64"):
+        return default_call(builder, call)
+    numbers = constant_array(exponent)
+    rule = _POWERS.get(numbers.item()) if numbers.size == 1 else None
+    if rule is None or shape_of(base) is None or numbers.ndim > len(shape_of(base) or ()):
+        return default_call(builder, call)
+
+    def raised(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *index: rule(tensor(*index)))
+
+    return builder.call_te(raised, base, primfunc_name_hint="power", primfunc_attrs={PATTERN: ELEMENTWISE})
+
+
+def _root(value: tirx.Expr) -> tirx.Expr:
+    """The power of one half: of -0 that is 0, and of -inf it is inf, which are no square roots."""
+    least, none = (tirx.const(number, value.ty.dtype) for number in (-np.inf, np.nan))
+    is_negative = tirx.And(value < tirx.const(0, value.ty.dtype), value > least)
+    return tirx.Select(is_negative, none, tirx.sqrt(tirx.abs(value)))
+
+
+def _reciprocal_root(value: tirx.Expr) -> tirx.Expr:
+    return tirx.const(1, value.ty.dtype) / _root(value)
+
+
+_POWERS: dict[float, Callable[[tirx.Expr], tirx.Expr]] = {
+    2: lambda value: value * value,
+    3: lambda value: value * value * value,
+    4: lambda value: (value * value) * (value * value),
+    0.5: _root,
+    -0.5: _reciprocal_root,
+}
+"""By exponent; the library's function takes one element at a time."""
+
 EQUALITIES = "equal", "not_equal"
 
 QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
@@ -123,6 +160,7 @@ __all__ = [
     "equality_call",
     "full_call",
     "negation_call",
+    "power_call",
     "quotient_call",
     "transcendental_call",
 ]

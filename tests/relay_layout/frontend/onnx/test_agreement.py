@@ -22,6 +22,13 @@ TWICE = "<float[4] f = {1,1,2,2}>"
 IMAGE = "float[N,4,H,W] x"
 
 CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
+    "keys and values of a cache, which grow by one each": (
+        "(float[2,K] x, float[L,3] z) => (float y) <float[2,1] k = {1,2}, float[1,3] v = {3,4,5}> { "
+        "p = Concat <axis=1> (x, k) q = Concat <axis=0> (z, v) y = MatMul (p, q) }",
+        {"x": (2, 5), "z": (5, 3)},
+        {"x": (2, 5), "z": (6, 3)},
+        "input 'z': dimension 0 ('L') is 6, but input 'x' has L = 5",
+    ),
     "doubled after it was halved": (
         f"({IMAGE}) => (float y) {TWICE} {{ {HALVED} {DOUBLED} y = Add (u, x) }}",
         {"x": (2, 4, 6, 10)},

@@ -1,5 +1,6 @@
 """Elementwise operators in whole functions."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import tvm
 from tvm import relax
 
 import relay_layout
+from relay_layout.lower.stages import lower
+from relay_layout.targets import resolve_target
 from tests.layout_graphs import execute
 
 
@@ -89,3 +92,32 @@ def test_integers_divided_by_zero_do_not_end_the_process(
     module: tvm.IRModule = builder.finalize()
     (found,) = execute(module, DIVIDENDS.astype(dtype), DIVISORS.astype(dtype))
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 4.0, 0.5, -0.5])
+def test_a_known_power_needs_no_function_of_the_library(exponent: float, tmp_path: Path) -> None:
+    numbers = [0.3, -1.7, 2.5, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -3e20, 4e8]
+    builder = relax.BlockBuilder()
+    value = relax.Var("value", relax.TensorType([len(numbers)], "float32"))
+    with builder.function("main", [value]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.power(value, relax.const(exponent, "float32")))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    assert ".pow(" not in lower(module, resolve_target("native")).module.script()
+    relay_layout.compile(module).save(tmp_path / "power.rla")
+    given = np.array(numbers, "float32")
+    (found,) = relay_layout.load(tmp_path / "power.rla").run({"value": given}).values()
+    with np.errstate(over="ignore"):
+        wanted = np.array([_power(number, exponent) for number in given.tolist()]).astype("float32")
+    np.testing.assert_allclose(found, wanted, rtol=5e-7)
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
+
+
+def _power(base: float, exponent: float) -> float:
+    """As C's ``pow``, whose root of -inf is inf and of -0 is 0, unlike numpy's."""
+    try:
+        return math.pow(base, exponent)
+    except ValueError:
+        return math.nan if base else math.inf
