@@ -51,9 +51,9 @@ def _batch_norm_with_statistics(*arguments: Any) -> Any:
 def _joined(tensors: list[Tensor], dim: int = 0) -> Any:
     # Of any rank may be joined to what is empty and has one dimension, as caches begin.
     kept = [one for one in tensors if one.ndim != 1 or not isinstance(one.shape[0], int) or one.shape[0]]
-    if not kept or len(kept) == len(tensors):
-        return NotImplemented
     dtype = reduce(torch.promote_types, (one.dtype for one in tensors))
+    if not kept or (len(kept) == len(tensors) and all(one.dtype == dtype for one in tensors)):
+        return NotImplemented
     return torch.cat([one.to(dtype) for one in kept], dim)
 
 

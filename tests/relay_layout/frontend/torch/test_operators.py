@@ -152,6 +152,7 @@ MOVEMENTS: Functions = {
     "reshape": lambda x: (x + 1).reshape(x.shape[0], 3, 2, -1),
     "flatten": lambda x: x.flatten(1),
     "concat": lambda x: torch.cat([x, x * 2, x[:, :1]], 1),
+    "concat of dtypes": lambda x: torch.cat([(x > 0).to(torch.int64), x, x > 1], 1),
     "stack": lambda x: torch.stack([x, -x], 2),
     "split": lambda x: x.split([2, 4], 1)[1] + 1,
     "chunk": lambda x: x.chunk(3, 1)[2] * 3,
