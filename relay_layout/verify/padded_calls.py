@@ -255,12 +255,12 @@ def _with_shapes(old: Node, shapes: Sequence[Shape]) -> Node:
     builder = relax.BlockBuilder()
     parameters = [
         relax.Var(
-            f"operand_{place}",
+            value.name,
             relax.TensorType(
                 [extent if isinstance(extent, int) else extent.expression for extent in shape], value.dtype
             ),
         )
-        for place, (value, shape) in enumerate(zip(old.operands, shapes, strict=True))
+        for value, shape in zip(old.operands, shapes, strict=True)
     ]
     remaining = iter(parameters)
 
