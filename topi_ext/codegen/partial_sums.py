@@ -43,18 +43,18 @@ class _Place(NamedTuple):
     index: Any
     lanes: int
 
-    def load(self, buffer: Any) -> Any:
-        """``buffer`` at this place."""
-        return tirx.BufferLoad(buffer, [self._indices()])
+    def load(self) -> Any:
+        """What is at this place."""
+        return tirx.BufferLoad(self.buffer, [self._indices()])
 
-    def store(self, buffer: Any, value: Any) -> tirx.BufferStore:
-        """``buffer`` at this place becomes ``value``."""
-        return tirx.BufferStore(buffer, value, [self._indices()])
+    def store(self, value: Any) -> tirx.BufferStore:
+        """What is at this place becomes ``value``."""
+        return tirx.BufferStore(self.buffer, value, [self._indices()])
 
-    def zero(self) -> Any:
-        """Zero, or a vector of as many zeros as one store takes."""
+    def clear(self) -> tirx.BufferStore:
+        """What is at this place becomes zero."""
         zero, lanes = tirx.const(0.0, _DTYPE), self.lanes * self.buffer.dtype.lanes
-        return zero if lanes == 1 else tirx.Broadcast(zero, lanes)
+        return self.store(zero if lanes == 1 else tirx.Broadcast(zero, lanes))
 
     def _indices(self) -> Any:
         return self.index if self.lanes == 1 else tirx.Ramp(self.index, 1, self.lanes)
@@ -309,23 +309,31 @@ class _Totals:
     """Statements on some places, and on the totals of what was added to them."""
 
     def __init__(self, places: Sequence[_Place]) -> None:
-        totals = {place.buffer: _like(place.buffer) for place in places}
-        pairs = [(place, totals[place.buffer]) for place in places]
+        totals = _totals_of(places)
+        pairs = list(zip(places, totals, strict=True))
         mark = {_IN_MEMORY: tirx.const(1, "int32")}
-        self.allocated = [tirx.AllocBuffer(total, mark) for total in totals.values()]
-        self.cleared = [place.store(total, place.zero()) for place, total in pairs]
-        self.copied = [place.store(total, place.load(place.buffer)) for place, total in pairs]
-        self.counted = [place.store(total, _sum(place, total)) for place, total in pairs]
-        self.begun = [place.store(place.buffer, place.zero()) for place in places]
-        self.added = [place.store(place.buffer, _sum(place, total)) for place, total in pairs]
+        self.allocated = [
+            tirx.AllocBuffer(buffer, mark) for buffer in dict.fromkeys(total.buffer for total in totals)
+        ]
+        self.cleared = [total.clear() for total in totals]
+        self.copied = [total.store(place.load()) for place, total in pairs]
+        self.counted = [total.store(total.load() + place.load()) for place, total in pairs]
+        self.begun = [place.clear() for place in places]
+        self.added = [place.store(total.load() + place.load()) for place, total in pairs]
 
 
-def _sum(place: _Place, total: Any) -> Any:
-    return place.load(total) + place.load(place.buffer)
-
-
-def _like(buffer: Any) -> Any:
-    return tirx.decl_buffer(buffer.shape, str(buffer.dtype), f"{buffer.name}_total", scope=buffer.scope())
+def _totals_of(places: Sequence[_Place]) -> list[_Place]:
+    """A place for the total of each place, side by side, in one buffer for those of each dtype."""
+    widths: Counter[str] = Counter()
+    starts = []
+    for place in places:
+        starts.append(widths[str(place.buffer.dtype)])
+        widths[str(place.buffer.dtype)] += place.lanes
+    buffers = {dtype: tirx.decl_buffer((width,), dtype, "totals") for dtype, width in widths.items()}
+    return [
+        _Place(buffers[str(place.buffer.dtype)], start, place.lanes)
+        for place, start in zip(places, starts, strict=True)
+    ]
 
 
 __all__ = ["PART", "sum_in_parts"]
