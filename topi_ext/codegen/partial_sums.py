@@ -19,6 +19,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.extents import fixed
 from topi_ext.schedule.blocks import largest_divisor
+from topi_ext.schedule.nests import sequence
 from topi_ext.schedule.overlap import uses
 
 PART = 256
@@ -249,7 +250,7 @@ def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
         around = [(outer.loop_var - outer.min, int(outer.extent)) for outer in nest[:-1]] + [(number, parts)]
         first = tirx.all(*(turn == 0 for turn, _ in around))
         last = tirx.all(*(turn == extent - 1 for turn, extent in around))
-        counted = tirx.IfThenElse(first, _sequence(totals.copied), _sequence(totals.counted))
+        counted = tirx.IfThenElse(first, sequence(totals.copied), sequence(totals.counted))
         before, after = [], tirx.IfThenElse(tirx.Not(last), tirx.SeqStmt([counted, *totals.begun]), None)
     in_parts = tirx.For(number, 0, parts, tirx.ForKind.SERIAL, tirx.SeqStmt([inner, after]))
 
@@ -299,10 +300,6 @@ def _of_turns(loop: tirx.For, start: Any, extent: Any) -> tirx.For:
     return tirx.For(
         loop.loop_var, start, extent, loop.kind, loop.body, loop.thread_binding, loop.annotations, loop.step
     )
-
-
-def _sequence(statements: list[Any]) -> Any:
-    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
 
 
 class _Totals:
