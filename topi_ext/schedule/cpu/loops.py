@@ -71,6 +71,13 @@ class LoopNest(ProcessorRule):
         return open_schedule(finished(sch.mod["main"]))
 
 
+def with_plain_loops(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
+    """A function that has blocks, as :class:`LoopNest` arranges it."""
+    found = LoopNest().schedule(func, processor)
+    assert found is not None
+    return found.mod["main"]
+
+
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
     """Inline those of ``blocks`` that can be, and arrange the loops of the others.
 

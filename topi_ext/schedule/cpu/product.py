@@ -29,7 +29,7 @@ from topi_ext.schedule.blocks import (
     loop_extent,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest, arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops, finished, with_plain_loops
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.last_turn import mark_last_apart
 from topi_ext.schedule.named_extents import with_named_extents
@@ -105,9 +105,7 @@ def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tir
 
     whole = tiled(Tile(1, 1, tile.lanes))
     if fixed(columns) is None:
-        short = LoopNest().schedule(plain, processor)
-        assert short is not None
-        whole = either(columns >= tile.lanes, whole, short.mod["main"])
+        whole = either(columns >= tile.lanes, whole, with_plain_loops(plain, processor))
     for each in dict.fromkeys((Tile(min(tile.rows, _FEW_ROWS), 1, tile.lanes), tile)):
         fits = tirx.all(rows >= each.rows, columns >= each.vectors * each.lanes)
         whole = either(fits, tiled(each), whole)

@@ -23,7 +23,7 @@ from topi_ext.schedule.blocks import (
     loads_of,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import LoopNest, arrange, finished
+from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import is_shared
@@ -89,9 +89,7 @@ def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
     how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), open_rows=True)
     length = sch.get(blocks[-1]).iter_vars[-1].dom.extent
     in_vectors = _in_vectors(sch, blocks, how, processor)
-    short = LoopNest().schedule(plain, processor)
-    assert short is not None
-    return either(length >= lanes, in_vectors, short.mod["main"])
+    return either(length >= lanes, in_vectors, with_plain_loops(plain, processor))
 
 
 def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock]:
