@@ -18,7 +18,7 @@ from tvm_ffi import structural_walk
 
 from topi_ext.extents import as_int
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.processor import Processor
+from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import has_reduction, loads_of, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, only_block
@@ -228,6 +228,15 @@ def _cycles(rows: int, columns: int, size: int) -> float:
     return ceil(rows / size) * ceil(columns / size) * size * (VECTOR_CYCLES + log2(size))
 
 
+def _shared_span(elements: int) -> int:
+    """The largest power of two, in bytes, that divides such a step; a line where it is less.
+
+    Steps reach one in ``span / line`` sets of a cache.
+    """
+    step = elements * WORD_BYTES
+    return max(LINE_BYTES, step & -step)
+
+
 def _flat(tensor: Any) -> Any:
     """A view of one axis, along which a vector may run over the end of a row."""
     return tirx.decl_buffer((prod(as_int(extent) for extent in tensor.shape),), tensor.dtype, tensor.name)
@@ -252,7 +261,7 @@ class _Copy:
 
     def loop(self, parallel_cycles: float) -> Any:
         """The loop over all tiles, which threads share where they take more cycles than that."""
-        size, tiled = self.size, (self.row, self.column)
+        size, tiled = self.size, self._tiled()
         extents = [*(digit.extent for digit in self.outer), *(ceil(one.extent / size) for one in tiled)]
         cycles = _cycles(self.row.extent, self.column.extent, size)
         cycles *= prod(extent for extent in extents[:-2] if isinstance(extent, int))
@@ -283,6 +292,16 @@ class _Copy:
             tirx.DeclBuffer(view, data=tensor.data) for view, tensor in zip(views, tensors, strict=True)
         ]
         return tirx.SeqStmt([*declared, body])
+
+    def _tiled(self) -> tuple[Digit, Digit]:
+        """The two loops over tiles, outermost first.
+
+        The innermost one walks along one side's memory and crosses the other's rows. Rows that lie a power of
+        two apart share a few sets of a cache, so those are crossed that share the least.
+        """
+        if _shared_span(self.row.result) < _shared_span(self.column.source):
+            return self.column, self.row
+        return self.row, self.column
 
     def _tile(self, views: list[Any], starts: list[Any]) -> list[Any]:
         """One tile: its rows are read, exchanged and written."""

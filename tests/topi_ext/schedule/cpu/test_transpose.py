@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from kernel_harness import (
     Array,
     apply_rules,
@@ -18,6 +19,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 from tvm_ffi import structural_walk
 
+from topi_ext.schedule.overlap import substitute
 from topi_ext.schedule.rules import Joined, Transpose
 
 TARGET = target_for(host_cpus()[-1])
@@ -213,3 +215,35 @@ def test_threads_are_for_many_tiles(shape: tuple[int, ...], parallel: bool) -> N
     loops: list[Any] = []
     structural_walk(scheduled_by(Transpose(), func, TARGET).mod["main"].body, (tirx.For, loops.append))
     assert [loop.kind == tirx.ForKind.PARALLEL for loop in loops] == [parallel]
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "walked"),
+    [
+        ((1, 384, 64, 64), (0, 2, 3, 1), "source"),
+        ((1, 64, 64, 384), (0, 3, 1, 2), "result"),
+        ((1, 256, 56, 56), (0, 2, 3, 1), "result"),
+        ((1, 56, 56, 256), (0, 3, 1, 2), "source"),
+        ((1, 512, 14, 14), (0, 2, 3, 1), "result"),
+    ],
+)
+def test_tiles_go_where_neighbours_spread_over_the_cache(
+    shape: tuple[int, ...], order: tuple[int, ...], walked: str
+) -> None:
+    """From tile to tile in one of the tensors, so that the other is crossed in steps of few powers of two."""
+    data = te.placeholder(shape, "float32")
+    func = scheduled_by(Transpose(), prim_func([data, topi.transpose(data, order)]), TARGET).mod["main"]
+    loops: list[tirx.For] = []
+    starts: list[tirx.Bind] = []
+    structural_walk(func.body, (tirx.For, loops.append), (tirx.Bind, starts.append))
+    starts = [bind for bind in starts if bind.var.name.endswith("_start")]
+    counter, analyzer = loops[0].loop_var, tvm.sym.Analyzer()
+    steps = {}
+    for start in starts:
+        first, second = (
+            int(analyzer.simplify(substitute(start.value, {counter: tirx.const(tile, str(counter.ty))})))
+            for tile in (0, 1)
+        )
+        steps[start.var.name.removesuffix("_start")] = second - first
+    across = "result" if walked == "source" else "source"
+    assert steps[walked] <= 16 < steps[across]
