@@ -235,7 +235,8 @@ def test_tiles_go_where_neighbours_spread_over_the_cache(
     func = scheduled_by(Transpose(), prim_func([data, topi.transpose(data, order)]), TARGET).mod["main"]
     loops: list[tirx.For] = []
     starts: list[tirx.Bind] = []
-    structural_walk(func.body, (tirx.For, loops.append), (tirx.Bind, starts.append))
+    structural_walk(func.body, (tirx.For, loops.append))
+    structural_walk(func.body, (tirx.Bind, starts.append))
     starts = [bind for bind in starts if bind.var.name.endswith("_start")]
     counter, analyzer = loops[0].loop_var, tvm.sym.Analyzer()
     steps = {}
