@@ -1,7 +1,16 @@
 """Names of the functions in an artifact's library, which compiling makes and running calls."""
 
 MAIN = "main"
-"""Takes the inputs, the weights in their order, and what WORKSPACE gives; gives the outputs."""
+"""Takes the inputs, what DESTINATIONS gives, the weights in their order, and what WORKSPACE gives; gives the
+outputs.
+"""
+
+DESTINATIONS = "main_destinations"
+"""Takes nothing and gives a tuple of tensors: memory that MAIN computes outputs in.
+
+A caller may pass other memory of the same shapes, of its own for each call. Outputs that are also something
+else, such as an input, or whose extents are only known at run time, have none.
+"""
 
 WORKSPACE = "main_workspace"
 """Takes nothing and gives a tuple of tensors: the memory of intermediate results."""
@@ -13,4 +22,4 @@ It is for callers in another process, where an argument arrives as a copy, so th
 would become tensors of their own.
 """
 
-__all__ = ["ALONE", "MAIN", "WORKSPACE"]
+__all__ = ["ALONE", "DESTINATIONS", "MAIN", "WORKSPACE"]

@@ -103,7 +103,7 @@ class RuntimeModule:
         self._specs = {spec.name: spec for spec in session.inputs}
         self._values: dict[str, np.ndarray] = {}
         self._fed = False
-        self._outputs: Sequence[Any] | None = None
+        self._outputs: Sequence[np.ndarray] | None = None
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """One of the functions by name. AttributeError for another name."""
@@ -139,7 +139,7 @@ class RuntimeModule:
         if not self._fed:
             self.session.feed(self._values)
             self._fed = True
-        self._outputs = [tvm.runtime.tensor(array) for array in self.session.execute()]
+        self._outputs = self.session.execute()
 
     def get_output(self, index: int, out: Any = None) -> Any:
         """An output of the last run, copied into ``out`` if that is given.
@@ -151,9 +151,9 @@ class RuntimeModule:
         if not 0 <= index < len(self._outputs):
             raise InputError(f"there is no output {index}; there are {len(self._outputs)}")
         if out is None:
-            return OutputTensor(self._outputs[index])
+            return OutputTensor(tvm.runtime.tensor(self._outputs[index]))
         if isinstance(out, np.ndarray):
-            np.copyto(out, self._outputs[index].numpy())
+            np.copyto(out, self._outputs[index])
         else:
             out.copyfrom(self._outputs[index])
         return out

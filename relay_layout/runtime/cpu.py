@@ -8,6 +8,7 @@ before or after this gets the same one.
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +54,14 @@ def _library_folders() -> list[Path]:
     return [*([Path(named)] if named else []), package / "lib", package.parents[1] / "build" / "lib"]
 
 
+@dataclass(frozen=True)
+class Results:
+    """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address."""
+
+    tensors: list[Any]
+    arrays: dict[int, np.ndarray] = field(default_factory=dict)
+
+
 class Cpu:
     """The processor and its memory: arrays of the caller are read where they lie."""
 
@@ -93,9 +102,20 @@ class Cpu:
         np.copyto(known[1], array)
         return known[0]
 
-    def fetched(self, tensor: Any) -> np.ndarray:
-        """An output as an array of the caller's own, which another network may read where it lies."""
+    def results(self, kept: Sequence[Any]) -> Results:
+        """New memory of the same shapes as the tensors that a network keeps for its outputs."""
+        arrays = [aligned(tensor.shape, str(tensor.dtype)) for tensor in kept]
+        return Results([*map(_tensor_over, arrays)], {_address(array): array for array in arrays})
+
+    def fetched(self, tensor: Any, results: Results) -> np.ndarray:
+        """An output as an array of the caller's own, which another network may read where it lies.
+
+        It is that of ``results`` that it was computed in, unless an output before it was; else a copy.
+        """
         found = np.from_dlpack(tensor)
+        own = results.arrays.pop(_address(found), None)
+        if own is not None and own.size == found.size:
+            return own.reshape(found.shape)
         array = aligned(found.shape, found.dtype)
         np.copyto(array, found)
         return array
@@ -110,8 +130,12 @@ def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
     return np.ndarray(shape, kind, memory, -memory.ctypes.data % _LINE_BYTES, strides)
 
 
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
 def _tensor_over(array: np.ndarray) -> Any:
     return tvm_ffi.from_dlpack(array, require_contiguous=True)
 
 
-__all__ = ["Cpu", "aligned", "load_runtime", "runtime_libraries"]
+__all__ = ["Cpu", "Results", "aligned", "load_runtime", "runtime_libraries"]

@@ -1,5 +1,6 @@
 """Networks that a GPU computes, by TVM's CUDA runtime."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import tvm
 
 from relay_layout.errors import ArtifactError
 from relay_layout.lower.library.device_code import stored_code
+from relay_layout.runtime.cpu import Results
 from topi_ext.cuda.codegen.nvcc import machine_code
 from topi_ext.cuda.codegen.window_maps import provide_window_maps
 
@@ -45,8 +47,13 @@ class Gpu:
             self._buffers[key] = tvm.runtime.empty(array.shape, str(array.dtype), self._device)
         return self._buffers[key].copyfrom(array)
 
-    def fetched(self, tensor: Any) -> np.ndarray:
+    def results(self, kept: Sequence[Any]) -> Results:
+        """The tensors that a network keeps for its outputs: CUDA graphs need them where they were."""
+        return Results(list(kept))
+
+    def fetched(self, tensor: Any, results: Results) -> np.ndarray:
         """An output as an array of the caller's own."""
+        del results
         return tensor.numpy()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
-from relay_layout.artifact.functions import MAIN, WORKSPACE
+from relay_layout.artifact.functions import DESTINATIONS, MAIN, WORKSPACE
 from relay_layout.errors import InputError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
@@ -74,7 +74,8 @@ class Session:
             weakref.finalize(self, set_own_threads, library, 1)
         self._machine = Machine(library, self._device.devices)
         weights = [self._device.weight(array) for array in content.weights.values()]
-        # Calls pass and convert the inputs alone.
+        self._destinations: Sequence[Any] = self._machine[DESTINATIONS]()
+        # Calls pass and convert inputs and destinations alone.
         self._entry = self._machine.bind(MAIN, _BOUND, *weights, *self._machine[WORKSPACE]())
         self._fed: list[Any] | None = None
         self._calls = 0
@@ -94,9 +95,7 @@ class Session:
             if any(one is other for one, other in zip(tensors, self._fed or (), strict=False)):
                 # What was fed is overwritten.
                 self._fed = None
-            self._use_threads()
-            found = self._called(tensors)
-            arrays = [self._device.fetched(tensor) for tensor in _tensors(found)]
+            arrays = self._computed(tensors)
         return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
@@ -110,12 +109,12 @@ class Session:
         An output with a dim_order has the shape that it has in memory.
         """
         with self._lock:
-            return [self._device.fetched(tensor) for tensor in self._execute()]
+            return self._computed(self._fed_tensors())
 
     def launch(self) -> None:
         """Run on the inputs fed last, leave the outputs where they are; a GPU may then still be at work."""
         with self._lock:
-            self._execute()
+            self._called(self._fed_tensors(), self._destinations)
 
     @property
     def threads(self) -> int:
@@ -126,21 +125,30 @@ class Session:
         """Have ``observer`` called before and after every kernel, as :meth:`Machine.observe` does."""
         self._machine.observe(observer)
 
-    def _called(self, tensors: Sequence[Any]) -> Any:
+    def _computed(self, tensors: Sequence[Any]) -> list[np.ndarray]:
+        """The outputs for these inputs; they are the caller's own."""
+        results = self._device.results(self._destinations)
+        found = self._called(tensors, results.tensors)
+        return [self._device.fetched(tensor, results) for tensor in found]
+
+    def _called(self, tensors: Sequence[Any], destinations: Sequence[Any]) -> Sequence[Any]:
+        """The outputs, in ``destinations`` or in memory that the next call overwrites."""
+        self._use_threads()
         self._calls += 1
         # What is kept is of use for a call of the same sizes, and sizes may differ in every call.
         if self._calls % self._device.kept_for == 0:
             self._machine.release()
         try:
-            return self._entry(*tensors)
+            found = self._entry(*tensors, *destinations)
         except RuntimeError as error:
-            found = _MISFIT.search(str(error))
-            if found is None:
+            misfit = _MISFIT.search(str(error))
+            if misfit is None:
                 raise
-            present, wanted, axis = found.groups()
+            present, wanted, axis = misfit.groups()
             raise InputError(
                 f"inputs: dimension {axis} of one is {present}, where the model's extents make it {wanted}"
             ) from None
+        return [found] if isinstance(found, tvm_ffi.Tensor) else found
 
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
         """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
@@ -160,12 +168,10 @@ class Session:
         self.copied = tuple(copied)
         return tensors
 
-    def _execute(self) -> Sequence[Any]:
-        """The outputs in memory that the next call overwrites."""
+    def _fed_tensors(self) -> Sequence[Any]:
         if self._fed is None:
             raise InputError("there is nothing to run before the inputs are fed")
-        self._use_threads()
-        return _tensors(self._called(self._fed))
+        return self._fed
 
     def _use_threads(self) -> None:
         if not self._owns_threads and getattr(_THREAD, "count", None) != self._threads:
@@ -250,10 +256,6 @@ def as_array(value: Any, name: str) -> Any:
             f"input {name!r}: numpy cannot read this {kind} in place ({first_line(error)}); "
             "move it to the CPU and convert it to a dtype of numpy"
         ) from None
-
-
-def _tensors(found: Any) -> Sequence[Any]:
-    return [found] if isinstance(found, tvm_ffi.Tensor) else found
 
 
 def _as_shaped(array: np.ndarray, spec: TensorSpec) -> np.ndarray:

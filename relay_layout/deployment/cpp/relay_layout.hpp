@@ -256,6 +256,7 @@ class Network {
       tensors.push_back(detail::tensor_over(given[index].data, given[index].shape, dtype));
     }
     arguments.assign(tensors.begin(), tensors.end());
+    arguments.insert(arguments.end(), destinations_.begin(), destinations_.end());
     std::lock_guard<std::mutex> turn(lock_);
     // What is kept is of use for a call of the same sizes, and sizes may differ in every call.
     if (++calls_ % 8 == 0) tvm::ffi::Function::GetGlobalRequired("vm.builtin.memory_manager.clear")();
@@ -393,15 +394,21 @@ class Network {
     }
   }
 
+  std::vector<tvm::ffi::Any> made_by(const char* name) const {
+    const tvm::ffi::Any tensors = function(machine_.value(), name)();
+    const auto array = tensors.cast<tvm::ffi::Array<tvm::ffi::Any>>();
+    return {array.begin(), array.end()};
+  }
+
   void bind() {
-    const tvm::ffi::Any workspace = function(machine_.value(), "main_workspace")();
+    destinations_ = made_by("main_destinations");
     std::vector<tvm::ffi::Any> kept;
     for (const detail::Weight& weight : weights_) {
       if (weight.offset > weights_file_.size()) throw Error("network.txt: a weight lies outside of weights.bin");
       const DLDataType dtype = tvm::ffi::StringToDLDataType(weight.dtype);
       kept.emplace_back(detail::tensor_over(weights_file_.data() + weight.offset, weight.shape, dtype));
     }
-    for (const tvm::ffi::Any& tensor : workspace.cast<tvm::ffi::Array<tvm::ffi::Any>>()) kept.push_back(tensor);
+    for (const tvm::ffi::Any& tensor : made_by("main_workspace")) kept.push_back(tensor);
     std::vector<tvm::ffi::AnyView> arguments = {"main", "bound_main", 1};
     arguments.insert(arguments.end(), kept.begin(), kept.end());
     call(function(machine_.value(), "save_function"), arguments);
@@ -466,6 +473,7 @@ class Network {
   std::vector<detail::Condition> conditions_;
   std::vector<detail::Weight> weights_;
   tvm::ffi::Optional<tvm::ffi::Module> module_, machine_;
+  std::vector<tvm::ffi::Any> destinations_;
   tvm::ffi::Function entry_;
   size_t calls_ = 0;
   std::mutex lock_;

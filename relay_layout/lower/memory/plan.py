@@ -1,14 +1,14 @@
 """The memory of intermediate results as planned: which tensor lies where, and from when to when."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm import relax
 
-from relay_layout.artifact.functions import WORKSPACE
+from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import as_extent, bindings_of, operator_name, size_in_bytes
+from relay_layout.ir import as_extent, bindings_of, function_attributes, operator_name, size_in_bytes
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import STORAGE, TENSOR
 
@@ -34,16 +34,25 @@ class PlannedStorage:
 
 
 def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
-    """The storages of a module whose workspace is lifted; calls are counted over "main".
+    """The storages of a module whose workspace is lifted, outputs last; calls are counted over "main".
 
     Tensors of extents that are only known at run time are not among them.
     """
     main = module["main"]
     uses = _uses(main)
-    tensors = [variable for variable in main.params if variable in uses]
+    inputs = int(function_attributes(main).get("num_input", 0))
+    destinations, workspace = module[DESTINATIONS], module[WORKSPACE]
+    given = main.params[inputs : inputs + len(_fields(destinations))]
+    passed = main.params[len(main.params) - len(_fields(workspace)) :]
+    return [*_storages(workspace, passed, uses), *_storages(destinations, given, uses)]
+
+
+def _storages(
+    function: relax.Function, parameters: Sequence[relax.Var], uses: Mapping[relax.Var, tuple[int, int]]
+) -> list[PlannedStorage]:
+    """Of a function that makes tensors for these ``parameters`` of "main"."""
     storages: dict[relax.Var, int] = {}
     placed: dict[relax.Var, tuple[relax.Var, PlannedTensor]] = {}
-    function = module[WORKSPACE]
     bindings = bindings_of(function)
     aliases = Aliases(bindings)
     for binding in bindings:
@@ -53,11 +62,10 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
             storages[variable] = as_extent(call.args[0].values[0])
         elif operator == TENSOR:
             placed[variable] = call.args[0], _tensor(call)
-    made = list(_fields(function))
     spans: dict[relax.Var, tuple[int, int]] = {}
-    for parameter, variable in zip(main.params[len(main.params) - len(made) :], made, strict=True):
+    for parameter, variable in zip(parameters, _fields(function), strict=True):
         root = aliases.root(variable)
-        if parameter in tensors:
+        if parameter in uses:
             first, last = uses[parameter]
             known = spans.get(root, (first, last))
             spans[root] = min(first, known[0]), max(last, known[1])
@@ -97,11 +105,11 @@ def _tensor(call: relax.Call) -> PlannedTensor:
     return PlannedTensor(shape, dtype, as_extent(call.args[1].value), size_in_bytes(shape, dtype), 0, 0)
 
 
-def _fields(function: relax.Function) -> Any:
-    """The variables that the workspace function gives, in order."""
+def _fields(function: relax.Function) -> Sequence[relax.Var]:
+    """The variables that a function that makes tensors gives, in order."""
     result = function.body.body
     bound = {binding.var: binding.value for binding in bindings_of(function)}
-    return bound.get(result, result).fields
+    return list(bound.get(result, result).fields)
 
 
 __all__ = ["PlannedStorage", "PlannedTensor", "planned_memory"]

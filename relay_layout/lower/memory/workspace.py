@@ -1,41 +1,69 @@
-"""Memory of intermediate results as arguments, which whoever runs the network allocates once."""
+"""Memory of results as arguments: of intermediate ones allocated once, of outputs for each call."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import tvm
 from tvm import relax
 
-from relay_layout.artifact.functions import ALONE, WORKSPACE
+from relay_layout.artifact.functions import ALONE, DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import bindings_of, operator_name, with_body, with_main
+from relay_layout.ir import bindings_of, function_attributes, operator_name, with_body, with_main
+from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import POINTED, RESHAPE, STORAGE, TENSOR, is_known
 
 
 def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
-    """Let "main" take the tensors that it would allocate as further parameters, which WORKSPACE makes, and
-    keep what "main" was as ALONE.
+    """Let "main" take the tensors that it would allocate as further parameters, and keep what "main" was as
+    ALONE.
 
     Those are the tensors of known shape in storages of known size, and views of them in other known shapes.
-    Outputs may be among them, and then hold until the next call only. Expects planned memory and no
-    builtin.alloc_tensor. Within a branch, and for extents that are only known at run time, "main" still
-    allocates in each call.
+    The tensors of outputs, which DESTINATIONS makes, come behind the inputs; the others, which WORKSPACE
+    makes, come last. Expects planned memory and no builtin.alloc_tensor. Within a branch, and for extents
+    that are only known at run time, "main" still allocates in each call.
     """
     function = module["main"]
     bindings = bindings_of(function)
-    lifted = _liftable(bindings)
-    tensors = [variable for variable, call in lifted.items() if operator_name(call) != STORAGE]
+    outputs = _outputs(function)
+    lifted = _liftable(bindings, outputs)
+    given = outputs | {call.args[0] for variable, call in lifted.items() if variable in outputs}
+    destinations = {variable: call for variable, call in lifted.items() if variable in given}
+    others = {variable: call for variable, call in lifted.items() if variable not in given}
     body = relax.SeqExpr([relax.BindingBlock(_kept(bindings, lifted))], function.body.body)
-    updated = with_main(module, with_body(function, body, parameters=[*function.params, *tensors]))
-    updated[WORKSPACE] = _workspace(lifted, tensors)
+    inputs = int(function_attributes(function).get("num_input", len(function.params)))
+    parameters = [
+        *function.params[:inputs],
+        *_tensors(destinations),
+        *function.params[inputs:],
+        *_tensors(others),
+    ]
+    updated = with_main(module, with_body(function, body, parameters=parameters))
+    updated[DESTINATIONS] = _maker(DESTINATIONS, destinations)
+    updated[WORKSPACE] = _maker(WORKSPACE, others)
     updated[ALONE] = relax.utils.copy_with_new_vars(function).with_attr("global_symbol", ALONE)
     return updated
 
 
-def _liftable(bindings: Sequence[relax.Binding]) -> dict[relax.Var, relax.Call]:
-    """The calls that can move, in order, by the variable of each; they read only each other's."""
+def _outputs(function: relax.Function) -> set[relax.Var]:
+    """The variables whose tensors outputs are, or are views of, where nothing else lies in their storages."""
+    bindings = bindings_of(function)
+    bound = {binding.var: binding.value for binding in bindings}
+    aliases = Aliases(bindings)
+    result = function.body.body
+    roots = {aliases.root(variable) for variable in variables_read(bound.get(result, result))}
+    storages = {variable: call.args[0] for variable, call in bound.items() if operator_name(call) == TENSOR}
+    held = Counter(storages.values())
+    return {variable for variable in roots if held[storages.get(variable)] == 1}
+
+
+def _liftable(bindings: Sequence[relax.Binding], outputs: set[relax.Var]) -> dict[relax.Var, relax.Call]:
+    """The calls that can move, in order, by the variable of each; they read only each other's.
+
+    Views of ``outputs`` stay, since those may be at another place in each call.
+    """
     stays: set[relax.Var] = set()
     while True:
-        lifted = _calls(bindings, stays)
+        lifted = _calls(bindings, stays, outputs)
         read = {variable for binding in _kept(bindings, lifted) for variable in variables_read(binding.value)}
         needed = {
             variable
@@ -47,7 +75,9 @@ def _liftable(bindings: Sequence[relax.Binding]) -> dict[relax.Var, relax.Call]:
         stays |= needed
 
 
-def _calls(bindings: Sequence[relax.Binding], stays: set[relax.Var]) -> dict[relax.Var, relax.Call]:
+def _calls(
+    bindings: Sequence[relax.Binding], stays: set[relax.Var], outputs: set[relax.Var]
+) -> dict[relax.Var, relax.Call]:
     lifted: dict[relax.Var, relax.Call] = {}
     aliases: dict[relax.Var, relax.Var] = {}
     for binding in bindings:
@@ -62,10 +92,10 @@ def _calls(bindings: Sequence[relax.Binding], stays: set[relax.Var]) -> dict[rel
                 movable = call.args[0] in lifted and is_known(call.args[2])
             case operator if operator == RESHAPE:
                 source = aliases.get(call.args[0], call.args[0])
-                movable = source in lifted and is_known(call.args[1])
+                movable = source in lifted and source not in outputs and is_known(call.args[1])
                 call = relax.Call(call.op, [source, call.args[1]], call.attrs, call.ty_args)
             case operator if operator == POINTED:
-                movable = call.args[0] in lifted
+                movable = call.args[0] in lifted and call.args[0] not in outputs
             case _:
                 movable = False
         if movable:
@@ -77,12 +107,17 @@ def _kept(bindings: Sequence[relax.Binding], lifted: dict[relax.Var, relax.Call]
     return [binding for binding in bindings if binding.var not in lifted]
 
 
-def _workspace(lifted: dict[relax.Var, relax.Call], tensors: Sequence[relax.Var]) -> relax.Function:
+def _tensors(made: dict[relax.Var, relax.Call]) -> list[relax.Var]:
+    return [variable for variable, call in made.items() if operator_name(call) != STORAGE]
+
+
+def _maker(name: str, made: dict[relax.Var, relax.Call]) -> relax.Function:
+    """The function that makes these calls and gives their tensors."""
     builder = relax.BlockBuilder()
-    made: dict[relax.Var, relax.Var] = {}
-    with builder.function(WORKSPACE, [], attrs={"relax.force_pure": True}):
-        for variable, call in lifted.items():
-            arguments = [made.get(argument, argument) for argument in call.args]
-            made[variable] = builder.emit(relax.Call(call.op, arguments, call.attrs, call.ty_args))
-        builder.emit_func_output(relax.Tuple([made[variable] for variable in tensors]))
-    return builder.finalize()[WORKSPACE]
+    copies: dict[relax.Var, relax.Var] = {}
+    with builder.function(name, [], attrs={"relax.force_pure": True}):
+        for variable, call in made.items():
+            arguments = [copies.get(argument, argument) for argument in call.args]
+            copies[variable] = builder.emit(relax.Call(call.op, arguments, call.attrs, call.ty_args))
+        builder.emit_func_output(relax.Tuple([copies[variable] for variable in _tensors(made)]))
+    return builder.finalize()[name]

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import relay_layout
 from relay_layout.errors import RelayLayoutError
 from relay_layout.runtime import cpu
-from relay_layout.runtime.cpu import Cpu, aligned, load_runtime
+from relay_layout.runtime.cpu import Cpu, Results, aligned, load_runtime
 
 
 def address(tensor: Any) -> int:
@@ -22,7 +23,7 @@ def address(tensor: Any) -> int:
 def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
     array = np.arange(6, dtype="float32").reshape(2, 3).T
     here = Cpu()
-    np.testing.assert_array_equal(here.fetched(here.copied("x", array)), array)
+    np.testing.assert_array_equal(here.fetched(here.copied("x", array), Results([])), array)
 
 
 def test_inputs_are_read_where_the_caller_has_them() -> None:
@@ -41,8 +42,34 @@ def test_numbers_at_odd_addresses_are_not_read_there() -> None:
 
 def test_outputs_can_be_read_where_they_lie() -> None:
     here = Cpu()
-    output = here.fetched(here.copied("x", np.arange(5, dtype="float32")))
+    output = here.fetched(here.copied("x", np.arange(5, dtype="float32")), Results([]))
     assert address(here.borrowed(output)) == output.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "int64"])
+def test_outputs_are_the_arrays_that_they_were_computed_in(dtype: str) -> None:
+    here = Cpu()
+    kept = here.copied("x", np.ones((2, 3), dtype))
+    results = here.results([kept])
+    (tensor,), (array,) = results.tensors, results.arrays.values()
+    assert address(tensor) == array.ctypes.data != address(kept)
+    assert array.shape == (2, 3) and array.dtype == dtype
+    assert here.fetched(tensor, results).ctypes.data == array.ctypes.data
+
+
+def test_an_output_of_another_shape_is_a_view_of_its_memory() -> None:
+    here = Cpu()
+    results = here.results([here.copied("x", np.zeros((2, 3), "float32"))])
+    flat = tvm_ffi.from_dlpack(np.from_dlpack(results.tensors[0]).reshape(6))
+    found = here.fetched(flat, results)
+    assert found.shape == (6,) and found.ctypes.data == address(results.tensors[0])
+
+
+def test_an_output_that_comes_twice_is_copied_the_second_time() -> None:
+    here = Cpu()
+    results = here.results([here.copied("x", np.zeros((2, 3), "float32"))])
+    one, other = (here.fetched(results.tensors[0], results) for _ in range(2))
+    assert not np.may_share_memory(one, other)
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5)])

@@ -10,7 +10,7 @@ import tvm_ffi
 import relay_layout
 from relay_layout.artifact import read_artifact
 from relay_layout.errors import ArtifactError
-from relay_layout.runtime.cpu import aligned
+from relay_layout.runtime.cpu import Results, aligned
 from relay_layout.runtime.gpu import Gpu, first_gpu
 from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
 
@@ -27,8 +27,8 @@ def test_kernels_of_a_gpu_read_copies_only() -> None:
     tensor = gpu.copied("x", array)
     weight = gpu.weight(array)
     array[...] = 2
-    np.testing.assert_array_equal(gpu.fetched(tensor), np.ones((2, 3)))
-    np.testing.assert_array_equal(gpu.fetched(weight), np.ones((2, 3)))
+    np.testing.assert_array_equal(gpu.fetched(tensor, Results([])), np.ones((2, 3)))
+    np.testing.assert_array_equal(gpu.fetched(weight, Results([])), np.ones((2, 3)))
 
 
 def test_an_input_of_a_gpu_is_at_one_address_for_each_shape() -> None:
@@ -43,7 +43,14 @@ def test_an_input_of_a_gpu_is_at_one_address_for_each_shape() -> None:
 def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
     array = np.arange(6, dtype="float32").reshape(2, 3).T
     gpu = Gpu(tvm.cpu())
-    np.testing.assert_array_equal(gpu.fetched(gpu.copied("x", array)), array)
+    np.testing.assert_array_equal(gpu.fetched(gpu.copied("x", array), Results([])), array)
+
+
+def test_outputs_of_a_gpu_stay_at_one_address() -> None:
+    gpu = Gpu(tvm.cpu())
+    kept = gpu.copied("x", np.ones((2, 3), "float32"))
+    assert gpu.results([kept]).tensors == [kept]
+    assert not np.may_share_memory(gpu.fetched(kept, gpu.results([kept])), np.from_dlpack(kept))
 
 
 def test_kernels_of_a_library_find_what_makes_maps_of_windows(tmp_path: Path) -> None:

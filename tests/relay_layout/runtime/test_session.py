@@ -146,13 +146,39 @@ def test_inputs_are_checked_in_every_call(artifact: Path, inputs: Any, words: st
     np.testing.assert_array_equal(session.run({"input": image})["output"], expected)
 
 
-def test_a_call_reuses_the_memory_of_the_last(artifact: Path) -> None:
+def test_outputs_are_not_copied(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = relay_layout.load(artifact)
-    places = []
-    for seed in range(2):
-        session.feed({"input": randoms(seed, 1, 3, 64, 64)})
-        places += [np.from_dlpack(tensor).ctypes.data for tensor in session._execute()]
-    assert places[0] == places[1]
+    session.feed({"input": randoms(0, 1, 3, 64, 64)})
+    monkeypatch.setattr(np, "copyto", lambda *arrays: pytest.fail("copied"))
+    one, other = (session.execute()[0] for _ in range(2))
+    assert not np.may_share_memory(one, other)
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_launch_computes_outputs_in_the_memory_of_the_session(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = relay_layout.load(artifact)
+    session.feed({"input": randoms(0, 1, 3, 64, 64)})
+    monkeypatch.setattr(session._device, "results", lambda kept: pytest.fail("allocated"))
+    session.launch()
+
+
+def test_outputs_that_are_something_else_are_copies(tmp_path: Path) -> None:
+    """An input, and another output."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2, 3), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            found = builder.emit_output(relax.op.exp(data))
+        builder.emit_func_output(relax.Tuple([data, found, found]))
+    relay_layout.compile(builder.finalize()).save(tmp_path / "network.rla")
+    session = relay_layout.load(tmp_path / "network.rla")
+    image = np.ones((2, 3), "float32")
+    arrays = [image, *session.run({"data": image}).values()]
+    for place, array in enumerate(arrays):
+        np.testing.assert_allclose(array, image if place < 2 else np.exp(image), rtol=1e-6)
+        assert not any(np.may_share_memory(array, other) for other in arrays[:place])
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:

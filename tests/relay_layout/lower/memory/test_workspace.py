@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.artifact.functions import WORKSPACE
+from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import machine_passes, memory_passes
@@ -59,8 +59,51 @@ def test_main_allocates_nothing() -> None:
     assert allocations(module["main"]) == []
     assert shapes(module["main"]) == [[2, 3]] * 5
     # Three intermediate results share two storages; the output has its own.
-    assert allocations(module[WORKSPACE]).count("R.memory.alloc_storage") == 3
-    assert allocations(module[WORKSPACE]).count("R.memory.alloc_tensor") == 4
+    assert allocations(module[WORKSPACE]).count("R.memory.alloc_storage") == 2
+    assert allocations(module[WORKSPACE]).count("R.memory.alloc_tensor") == 3
+    assert allocations(module[DESTINATIONS]) == ["R.memory.alloc_storage", "R.memory.alloc_tensor"]
+
+
+def test_memory_of_outputs_comes_behind_the_inputs() -> None:
+    """And in front of the weights, which are bound once."""
+    builder = relax.BlockBuilder()
+    data, weight = (
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in (("data", (2, 3)), ("weight", (3,)))
+    )
+    with builder.function("main", [data, weight], attrs={"num_input": 1}):
+        with builder.dataflow():
+            scaled = builder.emit(op.multiply(data, weight))
+            outputs = [builder.emit_output(op.sum(scaled, axis=1)), builder.emit_output(op.exp(scaled))]
+        builder.emit_func_output(relax.Tuple(outputs))
+    main = lifted(builder.finalize())["main"]
+    assert shapes(main) == [[2, 3], [2], [2, 3], [3], [2, 3]]
+    assert [parameter.name for parameter in main.params].index("weight") == 3
+
+
+def test_a_view_of_an_output_is_made_in_each_call() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return builder.emit(op.reshape(builder.emit(op.exp(data)), (3, 2)))
+
+    module = lifted(module_of(emit, 2, 3))
+    assert module["main"].script().count("R.reshape(") == 1
+    assert allocations(module[DESTINATIONS]) == ["R.memory.alloc_storage", "R.memory.alloc_tensor"]
+    assert allocations(module[WORKSPACE]) == []
+
+
+def test_an_output_that_shares_its_storage_is_no_memory_of_the_callers() -> None:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2, 3), "float32"))
+    with builder.function("main", [data], attrs={"relax.force_pure": True}):
+        storage = builder.emit(op.memory.alloc_storage(relax.ShapeExpr([64]), 0, "global", "uint8"))
+        tensors = [
+            builder.emit(op.memory.alloc_tensor(storage, offset, relax.ShapeExpr((2, 3)), "float32"))
+            for offset in (0, 32)
+        ]
+        builder.emit_func_output(relax.Tuple(tensors))
+    module = lift_workspace(builder.finalize())
+    assert allocations(module[DESTINATIONS]) == []
+    assert len(allocations(module[WORKSPACE])) == 3
 
 
 def test_views_are_made_once() -> None:
@@ -71,7 +114,7 @@ def test_views_are_made_once() -> None:
     module = lifted(module_of(emit, 2, 3))
     assert "reshape" not in module["main"].script()
     assert module[WORKSPACE].script().count("R.reshape(") == 1
-    assert shapes(module["main"]) == [[2, 3], [2, 3], [3, 2], [3, 2]]
+    assert shapes(module["main"]) == [[2, 3], [3, 2], [2, 3], [3, 2]]
 
 
 def test_a_view_of_an_input_stays() -> None:
@@ -90,7 +133,8 @@ def test_what_depends_on_a_shape_of_the_input_stays() -> None:
     module = lifted(module_of(emit, rows, 3))
     assert len(allocations(module["main"])) == 4
     assert [len(parameter.ty.shape) for parameter in module["main"].params] == [2, 0]
-    assert len(allocations(module[WORKSPACE])) == 2
+    assert allocations(module[WORKSPACE]) == []
+    assert len(allocations(module[DESTINATIONS])) == 2
 
 
 def test_a_storage_that_main_still_needs_stays() -> None:
@@ -110,7 +154,8 @@ def test_a_storage_that_main_still_needs_stays() -> None:
         builder.emit_func_output(relax.Tuple(tensors))
     module = lift_workspace(builder.finalize())
     assert allocations(module["main"]) == ["R.memory.alloc_storage", *["R.memory.alloc_tensor"] * 2]
-    assert allocations(module[WORKSPACE]) == ["R.memory.alloc_storage", "R.memory.alloc_tensor"]
+    assert allocations(module[DESTINATIONS]) == ["R.memory.alloc_storage", "R.memory.alloc_tensor"]
+    assert allocations(module[WORKSPACE]) == []
 
 
 def test_nothing_to_allocate() -> None:
@@ -129,7 +174,7 @@ def test_runs_in_the_virtual_machine() -> None:
     passes = tvm.transform.Sequential([*planned, *machine_passes()])
     executable = relax.build(module_of(activations, 2, 3), "llvm", relax_pipeline=passes)
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    workspace = list(machine[WORKSPACE]())
+    workspace = [*machine[DESTINATIONS](), *machine[WORKSPACE]()]
     for seed in range(2):
         image = np.random.default_rng(seed).standard_normal((2, 3), dtype="float32")
         output = machine["main"](tvm.runtime.tensor(image), *workspace)
