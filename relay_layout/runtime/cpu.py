@@ -7,12 +7,12 @@ before or after this gets the same one.
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tvm_ffi
@@ -102,10 +102,15 @@ class Cpu:
         np.copyto(known[1], array)
         return known[0]
 
-    def results(self, kept: Sequence[Any]) -> Results:
-        """New memory of the same shapes as the tensors that a network keeps for its outputs."""
-        arrays = [aligned(tensor.shape, str(tensor.dtype)) for tensor in kept]
-        return Results([*map(_tensor_over, arrays)], {_address(array): array for array in arrays})
+    def results(self, kept: Sequence[Any]) -> Callable[[], Results]:
+        """What gives new memory of the shapes of the tensors that a network keeps for its outputs."""
+        rooms = [_Room.of(tensor.shape, str(tensor.dtype)) for tensor in kept]
+
+        def new() -> Results:
+            arrays = {address: array for array, address in [room.new() for room in rooms]}
+            return Results([*map(_tensor_over, arrays.values())], arrays)
+
+        return new
 
     def fetched(self, tensor: Any, results: Results) -> np.ndarray:
         """An output as an array of the caller's own, which another network may read where it lies.
@@ -121,13 +126,32 @@ class Cpu:
         return array
 
 
+class _Room(NamedTuple):
+    """What is known of arrays before their memory is: it begins with a cache line."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, shape: Sequence[int], dtype: Any) -> "_Room":
+        kind = np.dtype(dtype)
+        # Of an array without elements numpy makes other strides, which TVM does not take.
+        strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
+        return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES)
+
+    def new(self) -> tuple[np.ndarray, int]:
+        """An array without values, and its address."""
+        memory = np.empty(self.size, np.uint8)
+        begin = _address(memory)
+        offset = -begin % _LINE_BYTES
+        return np.ndarray(self.shape, self.dtype, memory, offset, self.strides), begin + offset
+
+
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array without values, whose memory begins with a cache line."""
-    kind = np.dtype(dtype)
-    memory = np.empty(math.prod(shape) * kind.itemsize + _LINE_BYTES, np.uint8)
-    # Of an array without elements numpy makes other strides, which TVM does not take.
-    strides = [math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape))]
-    return np.ndarray(shape, kind, memory, -memory.ctypes.data % _LINE_BYTES, strides)
+    return _Room.of(shape, dtype).new()[0]
 
 
 def _address(array: np.ndarray) -> int:

@@ -1,6 +1,6 @@
 """Networks that a GPU computes, by TVM's CUDA runtime."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,9 @@ class Gpu:
             self._buffers[key] = tvm.runtime.empty(array.shape, str(array.dtype), self._device)
         return self._buffers[key].copyfrom(array)
 
-    def results(self, kept: Sequence[Any]) -> Results:
-        """The tensors that a network keeps for its outputs: CUDA graphs need them where they were."""
-        return Results(list(kept))
+    def results(self, kept: Sequence[Any]) -> Callable[[], Results]:
+        """What gives the tensors that a network keeps for its outputs, for CUDA graphs need them there."""
+        return lambda: Results(list(kept))
 
     def fetched(self, tensor: Any, results: Results) -> np.ndarray:
         """An output as an array of the caller's own."""

@@ -50,7 +50,7 @@ def test_outputs_can_be_read_where_they_lie() -> None:
 def test_outputs_are_the_arrays_that_they_were_computed_in(dtype: str) -> None:
     here = Cpu()
     kept = here.copied("x", np.ones((2, 3), dtype))
-    results = here.results([kept])
+    results = here.results([kept])()
     (tensor,), (array,) = results.tensors, results.arrays.values()
     assert address(tensor) == array.ctypes.data != address(kept)
     assert array.shape == (2, 3) and array.dtype == dtype
@@ -59,7 +59,7 @@ def test_outputs_are_the_arrays_that_they_were_computed_in(dtype: str) -> None:
 
 def test_an_output_of_another_shape_is_a_view_of_its_memory() -> None:
     here = Cpu()
-    results = here.results([here.copied("x", np.zeros((2, 3), "float32"))])
+    results = here.results([here.copied("x", np.zeros((2, 3), "float32"))])()
     flat = tvm_ffi.from_dlpack(np.from_dlpack(results.tensors[0]).reshape(6))
     found = here.fetched(flat, results)
     assert found.shape == (6,) and found.ctypes.data == address(results.tensors[0])
@@ -67,7 +67,7 @@ def test_an_output_of_another_shape_is_a_view_of_its_memory() -> None:
 
 def test_an_output_that_comes_twice_is_copied_the_second_time() -> None:
     here = Cpu()
-    results = here.results([here.copied("x", np.zeros((2, 3), "float32"))])
+    results = here.results([here.copied("x", np.zeros((2, 3), "float32"))])()
     one, other = (here.fetched(results.tensors[0], results) for _ in range(2))
     assert not np.may_share_memory(one, other)
 

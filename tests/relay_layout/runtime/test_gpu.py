@@ -49,8 +49,8 @@ def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
 def test_outputs_of_a_gpu_stay_at_one_address() -> None:
     gpu = Gpu(tvm.cpu())
     kept = gpu.copied("x", np.ones((2, 3), "float32"))
-    assert gpu.results([kept]).tensors == [kept]
-    assert not np.may_share_memory(gpu.fetched(kept, gpu.results([kept])), np.from_dlpack(kept))
+    assert gpu.results([kept])().tensors == [kept]
+    assert not np.may_share_memory(gpu.fetched(kept, gpu.results([kept])()), np.from_dlpack(kept))
 
 
 def test_kernels_of_a_library_find_what_makes_maps_of_windows(tmp_path: Path) -> None:

@@ -146,6 +146,30 @@ def test_inputs_are_checked_in_every_call(artifact: Path, inputs: Any, words: st
     np.testing.assert_array_equal(session.run({"input": image})["output"], expected)
 
 
+def test_inputs_that_look_like_those_before_are_not_checked_again(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = relay_layout.load(artifact)
+    images = [randoms(seed, 1, 3, 64, 64) for seed in range(2)]
+    expected = [relay_layout.load(artifact).run({"input": image})["output"] for image in images]
+    checks: list[Any] = []
+    original = session_module.check_inputs
+
+    def checked(*given: Any, **options: Any) -> Any:
+        checks.append(given)
+        return original(*given, **options)
+
+    monkeypatch.setattr(session_module, "check_inputs", checked)
+    for image, wanted in zip(images, expected, strict=True):
+        np.testing.assert_array_equal(session.run({"input": image})["output"], wanted)
+    assert len(checks) == 1
+    other = np.asfortranarray(images[0])
+    np.testing.assert_array_equal(session.run({"input": other})["output"], expected[0])
+    assert len(checks) == 2
+    with pytest.raises(InputError):
+        session.run({"input": np.ma.masked_array(images[0], images[0] > 0)})
+
+
 def test_outputs_are_not_copied(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = relay_layout.load(artifact)
     session.feed({"input": randoms(0, 1, 3, 64, 64)})
@@ -160,7 +184,7 @@ def test_a_launch_computes_outputs_in_the_memory_of_the_session(
 ) -> None:
     session = relay_layout.load(artifact)
     session.feed({"input": randoms(0, 1, 3, 64, 64)})
-    monkeypatch.setattr(session._device, "results", lambda kept: pytest.fail("allocated"))
+    monkeypatch.setattr(session, "_new_results", lambda: pytest.fail("allocated"))
     session.launch()
 
 
