@@ -1,5 +1,6 @@
 """What layout transforms take, from those that were measured."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +11,7 @@ from topi_ext.tune.records.record import TransformRecord
 from topi_ext.workload import TransformWorkload
 
 _LEAST_SIZES = 2
-"""Different sizes that a line goes through at least."""
+"""Different sizes that a curve goes through at least."""
 
 Pair = tuple[str, str, str, str]
 """Axes, both layouts and the data type: transforms that differ in their extents alone."""
@@ -28,13 +29,13 @@ class TransformTimes:
     """Times of layout transforms on one processor.
 
     A transform on record takes what was measured. Of others between the same two layouts the time is read off
-    a line over the number of elements, ``start + each * elements`` with neither below 0, that has the least
-    sum of squared relative errors over the measured ones.
+    a curve over the number of elements, which bends where tensors outgrow a cache: straight on scales of
+    ratios between sizes that were measured, and in proportion to the size beyond them.
     """
 
     def __init__(self, records: Iterable[TransformRecord] = ()) -> None:
         self._measured = {record.workload: record.cost * 1e6 for record in records if record.seconds}
-        self._lines: dict[Pair, tuple[float, float] | None] = {}
+        self._curves: dict[Pair, _Curve | None] = {}
 
     def __len__(self) -> int:
         return len(self._measured)
@@ -44,44 +45,45 @@ class TransformTimes:
         if workload in self._measured:
             return TransformTime(self._measured[workload], "measured")
         pair = _pair(workload)
-        if pair not in self._lines:
-            self._lines[pair] = self._line(pair)
-        line = self._lines[pair]
-        if line is None:
-            return None
-        start, each = line
-        return TransformTime(start + each * workload.elements, "fitted")
+        if pair not in self._curves:
+            self._curves[pair] = self._curve(pair)
+        curve = self._curves[pair]
+        return None if curve is None else TransformTime(curve.at(workload.elements), "fitted")
 
-    def _line(self, pair: Pair) -> tuple[float, float] | None:
+    def _curve(self, pair: Pair) -> "_Curve | None":
         points = [
             (workload.elements, microseconds)
             for workload, microseconds in self._measured.items()
             if _pair(workload) == pair
         ]
-        if len({elements for elements, _ in points}) < _LEAST_SIZES:
-            return None
-        elements, times = np.array(points, dtype=np.float64).T
-        largest = elements.max()
-        # Errors are relative: otherwise the largest tensor alone would decide.
-        start, each = _least_squares(np.stack([1.0 / times, elements / largest / times], axis=1))
-        return start, each / largest
+        return _Curve(points) if len({elements for elements, _ in points}) >= _LEAST_SIZES else None
 
 
-def _least_squares(columns: np.ndarray) -> tuple[float, float]:
-    """What to multiply two columns with, by nothing negative, so that their sums come closest to ones.
+class _Curve:
+    """Times that grow with the size, as close to measured ones as such can be.
 
-    The columns [n, 2] are of positive numbers. What ``scipy.optimize.nnls`` does, without its package, which
-    takes as long to import as many networks to plan.
+    Where a larger tensor was measured to be the faster, for its rows lie better in the caches, both take the
+    geometric mean: the least sum of squared differences of logarithms among times that never fall (pool
+    adjacent violators; Ayer et al., Annals of Mathematical Statistics, 1955).
     """
-    ones = np.ones(len(columns))
-    both = np.linalg.lstsq(columns, ones, rcond=None)[0]
-    if both.min() >= 0.0:
-        return float(both[0]), float(both[1])
-    # The least is where one of them is zero.
-    sums, squares = columns.sum(axis=0), (columns**2).sum(axis=0)
-    best = int(np.argmax(sums**2 / squares))
-    alone = float(sums[best] / squares[best])
-    return (alone, 0.0) if best == 0 else (0.0, alone)
+
+    def __init__(self, points: Iterable[tuple[int, float]]) -> None:
+        pools: list[tuple[float, list[float]]] = []
+        for elements, microseconds in sorted(points):
+            mean, sizes = math.log(microseconds), [math.log(elements)]
+            while pools and pools[-1][0] >= mean:
+                before, smaller = pools.pop()
+                mean = (before * len(smaller) + mean * len(sizes)) / (len(smaller) + len(sizes))
+                sizes = smaller + sizes
+            pools.append((mean, sizes))
+        self._sizes = [size for _, sizes in pools for size in sizes]
+        self._times = [mean for mean, sizes in pools for _ in sizes]
+
+    def at(self, elements: int) -> float:
+        """Microseconds for a tensor of that many elements."""
+        size = math.log(elements)
+        within = min(max(size, self._sizes[0]), self._sizes[-1])
+        return math.exp(float(np.interp(within, self._sizes, self._times)) + size - within)
 
 
 def _pair(workload: TransformWorkload) -> Pair:

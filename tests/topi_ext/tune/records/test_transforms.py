@@ -124,29 +124,38 @@ def test_a_measured_transform_takes_what_was_measured() -> None:
     assert (found.source, found.microseconds) == ("measured", pytest.approx(3.0))
 
 
-def test_of_others_the_time_is_read_off_a_line() -> None:
-    times = TransformTimes([record(moved(size), 2.0 + 0.01 * 16 * size * size) for size in (8, 16, 32)])
-    found = times.time(moved(24))
-    assert found is not None
-    assert (found.source, found.microseconds) == ("fitted", pytest.approx(2.0 + 0.01 * 16 * 24 * 24))
+def microseconds(times: TransformTimes, size: int) -> float:
+    found = times.time(moved(size))
+    assert found is not None and found.source == "fitted"
+    return found.microseconds
 
 
-def test_errors_count_in_relation_to_the_time() -> None:
-    """Half of what is too small by a factor is as bad as half of what is too large: a line between."""
-    times = TransformTimes(
-        [record(moved(8), 1.0), record(moved(8, dtype="int8"), 9.0), record(moved(64), 64.0)]
-    )
-    small, large = (times.time(moved(size)) for size in (9, 63))
-    assert small is not None and large is not None
-    assert small.microseconds == pytest.approx(81 / 64, rel=0.01)
-    assert large.microseconds == pytest.approx(63 * 63 / 64, rel=0.01)
+def test_of_others_the_time_is_read_off_a_curve() -> None:
+    """Of ratios: where four times the elements take eight times as long, twice take the root of eight."""
+    times = TransformTimes([record(moved(8), 1.0), record(moved(32), 64.0), record(moved(16), 8.0)])
+    assert microseconds(times, 12) == pytest.approx((12 / 8) ** 3)
+    assert microseconds(times, 24) == pytest.approx((24 / 8) ** 3)
 
 
-def test_no_line_falls_below_zero() -> None:
-    times = TransformTimes([record(moved(8), 1.0), record(moved(16), 40.0), record(moved(32), 400.0)])
-    found = times.time(moved(2))
-    assert found is not None
-    assert 0.0 < found.microseconds < 1.0
+def test_tensors_beyond_a_cache_take_longer_for_each_element() -> None:
+    times = TransformTimes([record(moved(size), us) for size, us in ((8, 1.0), (32, 16.0), (64, 640.0))])
+    assert microseconds(times, 16) == pytest.approx(4.0)
+    assert 100.0 < microseconds(times, 48) < 300.0
+
+
+def test_beyond_what_was_measured_the_time_grows_with_the_size() -> None:
+    times = TransformTimes([record(moved(8), 1.0), record(moved(16), 40.0)])
+    assert microseconds(times, 4) == pytest.approx(0.25)
+    assert microseconds(times, 32) == pytest.approx(160.0)
+
+
+def test_a_larger_tensor_never_takes_less() -> None:
+    """Both that say so are taken to be as far off, by a factor."""
+    measured = ((8, 1.0), (16, 9.0), (24, 4.0), (32, 36.0))
+    times = TransformTimes([record(moved(size), us) for size, us in measured])
+    assert microseconds(times, 20) == pytest.approx(6.0)
+    found = [microseconds(times, size) for size in range(1, 60) if size not in (8, 16, 24, 32)]
+    assert found == sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +171,6 @@ def test_other_pairs_say_nothing(workload: TransformWorkload) -> None:
     assert times.time(workload) is None
 
 
-def test_one_size_is_no_line() -> None:
+def test_one_size_is_no_curve() -> None:
     records = [record(moved(8), 1.0), record(moved(8, shape=(1, 8, 8, 16)), 2.0)]
     assert TransformTimes(records).time(moved(16)) is None
