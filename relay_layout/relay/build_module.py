@@ -158,7 +158,10 @@ def build(
 
     ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
     """
-    del runtime, workspace_memory_pools, constant_memory_pools
+    del workspace_memory_pools, constant_memory_pools
+    if isinstance(executor, Mapping) and params is None:
+        # Where Relay's parameters, and the name after them, were before version 0.8.
+        executor, params, mod_name = None, executor, runtime or mod_name
     if executor is not None and str(executor).split("{")[0] not in ("graph", "vm"):
         raise ValueError(f"executor {executor}: only the graph executor is there")
     if target_host is not None:

@@ -198,6 +198,12 @@ def test_what_is_no_module_is_refused():
         relay.build("network", "llvm")
 
 
+def test_parameters_where_they_were_before_relay_0_8():
+    library = relay.build(network(), "llvm", None, PARAMS, "name")
+    assert set(library.get_params()) == set(PARAMS)
+    assert library.libmod_name == "name"
+
+
 def test_executors_that_are_not_there():
     with pytest.raises(ValueError, match="executor aot: only the graph executor is there"):
         relay.build(network(), "llvm", executor="aot")
@@ -327,6 +333,19 @@ def test_the_gpu_of_this_machine(found, name, monkeypatch):
     assert str(caught.value) == (
         "target cuda: no GPU is found here; say which one to build for, such as 'cuda -arch=sm_90'"
     )
+
+
+def test_a_gpu_target_of_tvm_that_found_none(monkeypatch):
+    monkeypatch.setattr(build_targets, "gpu_architecture", lambda: "")
+    with pytest.raises(TargetError, match="no GPU is found here"):
+        build_target(tvm.target.Target({"kind": "cuda", "arch": "sm_50"}))
+
+
+@pytest.mark.parametrize(
+    ("tag", "machine"), [("nvidia/nvidia-a100", "sm_80"), ("raspberry-pi/4b-aarch64", "aarch64 cortex-a72")]
+)
+def test_tags_of_tvm(tag, machine):
+    assert build_target(tag).machine.name == machine
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
