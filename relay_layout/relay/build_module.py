@@ -17,6 +17,7 @@ from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
+from relay_layout.relay.bound_parameters import parameters_of, with_parameters
 from relay_layout.relay.build_targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
@@ -53,7 +54,8 @@ class GraphExecutorFactoryModule:
 
     def _create(self, *devices: Any) -> RuntimeModule:
         check_device(devices, self.device.type)
-        return RuntimeModule(Session(self.artifact, threads=asked_threads()), self._bound)
+        session = Session(self.artifact, threads=asked_threads())
+        return RuntimeModule(session, parameters_of(self.artifact.manifest))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
@@ -82,8 +84,8 @@ class GraphExecutorFactoryModule:
     def get_params(self) -> dict[str, Any]:
         """The parameters that ``relay.build`` was given, as tensors by name.
 
-        They are part of the network; setting them on a runtime module is allowed and does nothing. A library
-        that was loaded from a file has none.
+        They are part of the network; setting them on a runtime module is allowed and does nothing, of a
+        library that was loaded from a file as well, which itself has none here.
         """
         return {name: tvm.runtime.tensor(array) for name, array in self._bound.items()}
 
@@ -177,7 +179,7 @@ def build(
         replace(content, weights={name: _copied(array) for name, array in content.weights.items()})
         for content in compiled.contents
     )
-    artifact = Artifact(mod_name, compiled.manifest, contents)
+    artifact = Artifact(mod_name, with_parameters(compiled.manifest, bound), contents)
     return GraphExecutorFactoryModule(artifact, mod_name, bound)
 
 

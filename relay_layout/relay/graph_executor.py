@@ -13,6 +13,7 @@ from tvm.runtime.module import BenchmarkResult
 
 from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
+from relay_layout.relay.bound_parameters import BoundParameter
 from relay_layout.relay.params import as_array, load_param_dict
 
 _FUNCTIONS = (
@@ -97,7 +98,7 @@ class RuntimeModule:
     allowed and does nothing.
     """
 
-    def __init__(self, session: RunsNetwork, bound: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(self, session: RunsNetwork, bound: Mapping[str, BoundParameter] | None = None) -> None:
         self.session = session
         self._bound = bound or {}
         self._specs = {spec.name: spec for spec in session.inputs}
@@ -228,8 +229,7 @@ class RuntimeModule:
         )
 
     def _check_bound(self, name: str, array: np.ndarray) -> None:
-        held = self._bound[name]
-        if array.shape != held.shape or not np.array_equal(array, held, equal_nan=held.dtype.kind == "f"):
+        if not self._bound[name].matches(array):
             raise InputError(
                 f"parameter '{name}' became part of the network in relay.build and cannot be changed; "
                 "build without it in params to set it at run time"

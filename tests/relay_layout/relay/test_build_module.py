@@ -169,6 +169,18 @@ def test_libraries_are_exported_and_loaded(bound, tmp_path):
     np.testing.assert_array_equal(run(relay.load_module(again), data=DATA), run(bound, data=DATA))
 
 
+def test_parameters_are_given_again_to_a_library_from_a_file(bound, tmp_path):
+    bound.export_library(tmp_path / "deploy.tar")
+    module = relay.graph_executor.create(
+        bound.graph_json, relay.load_module(tmp_path / "deploy.tar"), tvm.cpu()
+    )
+    module.load_params(relay.save_param_dict(bound.get_params()))
+    module.run(data=DATA)
+    np.testing.assert_array_equal(module.get_output(0).numpy(), run(bound, data=DATA))
+    with pytest.raises(InputError, match="parameter 'weight' became part of the network"):
+        module.set_input("weight", PARAMS["weight"] + 1)
+
+
 def test_a_file_that_is_no_library(tmp_path):
     (tmp_path / "other.so").write_bytes(b"other")
     with pytest.raises(ArtifactError, match="is not a relay-layout artifact"):
