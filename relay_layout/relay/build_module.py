@@ -47,7 +47,12 @@ class GraphExecutorFactoryModule:
         self._bound = dict(bound or {})
 
     def __getitem__(self, name: str) -> Callable[..., RuntimeModule]:
-        """The function that makes a runtime module for a device. AttributeError for another name."""
+        """The function that makes a runtime module for a device. AttributeError for another name.
+
+        That of "debug_create" takes the network's name before the device.
+        """
+        if name == "debug_create":
+            return lambda module_name, *devices: self[module_name](*devices)
         if self.libmod_name is not None and name not in (self.libmod_name, "default"):
             raise AttributeError(f"there is no function '{name}', only '{self.libmod_name}'")
         return self._create

@@ -15,6 +15,8 @@ from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
 from relay_layout.relay.bound_parameters import BoundParameter
 from relay_layout.relay.params import as_array, load_param_dict
+from relay_layout.runtime.profiling import Profile, profile
+from relay_layout.runtime.session import Session
 
 _FUNCTIONS = (
     "get_input",
@@ -211,6 +213,21 @@ class RuntimeModule:
             )
 
         return measure
+
+    def profile(self, repeat: int) -> tuple[Profile, dict[str, str]]:
+        """Medians of ``repeat`` runs of the inputs that were set, and what each kernel computes.
+
+        InputError where an input was not set, for a GPU's code, and for a network on a board.
+        """
+        if not isinstance(self.session, Session):
+            raise InputError("kernels on a board are not timed one by one; use benchmark")
+        # A session that is observed stays slower.
+        artifact, target = self.session.artifact, self.session.target
+        session = Session(artifact, threads=self.session.threads, target=target)
+        build = next(each for each in artifact.manifest.builds if each.name == target)
+        calls = build.report.get("calls", [])
+        operators = {call["function"]: ", ".join(call.get("operators", [])) for call in calls}
+        return profile(session, self._values, repeat=repeat), operators
 
     def check_device(self, device: Any) -> None:
         """TargetError for another kind of device than the one that it runs on."""
