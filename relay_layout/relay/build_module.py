@@ -23,9 +23,9 @@ from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
 from relay_layout.relay.params import as_arrays
+from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout
-from relay_layout.relay.visitors import bind
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.widening import with_wide_results
 from relay_layout.runtime.cpu import aligned
