@@ -61,6 +61,7 @@ def run_bench(
     any_size: bool = False,
     progress: Progress = print_progress,
     measured: Callable[[BenchResult], None] | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> BenchResult:
     """Measure relay-layout and its peers on every model.
 
@@ -72,6 +73,9 @@ def run_bench(
     peers get networks that take images of any number and size, and are measured on images of the shapes that
     there are. ``measured`` is called after each model with the result so far.
 
+    KeyboardInterrupt ends it with the models that were measured, and is raised where there is none yet.
+    ``interrupted`` says whether an error may come of an interrupt that others met, such as a linker.
+
     Raises InputError for an unknown peer or a model with open dimensions, ModelError for a model that cannot
     be read, and with ``require_peers`` PeerUnavailable where a peer's package is missing, which is reported
     otherwise.
@@ -80,7 +84,7 @@ def run_bench(
     missing = {name: hint for name in wanted if (hint := find_peer(name).missing()) is not None}
     if missing and require_peers:
         raise PeerUnavailable("; ".join(missing.values()))
-    runtimes = _Runtimes(wanted, missing, threads, seconds, ours, progress)
+    runtimes = _Runtimes(wanted, missing, threads, seconds, ours, progress, interrupted)
     with tempfile.TemporaryDirectory(prefix="relay-layout-bench-") as directory:
         # Every file is checked before the first is measured: that takes minutes.
         tasks = [
@@ -91,12 +95,16 @@ def run_bench(
         ]
         machine = describe_machine()
         result = BenchResult(models=[], geometric_mean={}, machine=machine)
-        for task in tasks:
-            results = [*result["models"], runtimes.measure(task)]
-            mean = geometric_mean_of_ratios(results)
-            result = BenchResult(models=results, geometric_mean=mean, machine=machine)
-            if measured is not None:
-                measured(result)
+        try:
+            for task in tasks:
+                results = [*result["models"], runtimes.measure(task)]
+                mean = geometric_mean_of_ratios(results)
+                result = BenchResult(models=results, geometric_mean=mean, machine=machine)
+                if measured is not None:
+                    measured(result)
+        except KeyboardInterrupt:
+            if not result["models"]:
+                raise
     return result
 
 
@@ -153,6 +161,7 @@ class _Runtimes:
     seconds: float
     ours: CompileOurs | None
     progress: Progress
+    interrupted: Callable[[], bool]
 
     def measure(self, task: _Task) -> ModelResult:
         """A model in all of them, in turns."""
@@ -166,12 +175,14 @@ class _Runtimes:
                 try:
                     prepared[name] = self._prepare(task, name, workers)
                 except PeerError as error:
+                    self._raise_if_interrupted()
                     failures[name] = str(error)
                     self.progress(f"{task.label}: {error}")
             reference = self._reference_outputs(task, prepared)
             self.progress(f"{task.label}: measuring {', '.join(prepared)}")
             ready = {name: entry.worker for name, entry in prepared.items()}
             measured = measure_interleaved(ready, self.seconds)
+        self._raise_if_interrupted()
         for name, message in measured.failures.items():
             failures[name] = message
             self.progress(f"{task.label}: {message}")
@@ -182,6 +193,11 @@ class _Runtimes:
         return ModelResult(
             model=task.label, threads=self.threads, peers=peers, failures=failures, ratios=ratios(peers)
         )
+
+    def _raise_if_interrupted(self) -> None:
+        """What failed was not the runtime."""
+        if self.interrupted():
+            raise KeyboardInterrupt
 
     def _prepare(self, task: _Task, name: str, workers: ExitStack) -> _Prepared:
         """Start a worker that lives as long as `workers`, and have it run the model once."""

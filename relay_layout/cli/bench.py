@@ -3,16 +3,20 @@
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options, values
-from relay_layout.cli.output import Outcome, note, progress
+from relay_layout.cli.interrupts import INTERRUPTED, noted_interrupts
+from relay_layout.cli.output import Outcome, note, one_line, progress
 from relay_layout.errors import InputError
+from topi_ext.messages import system_message
 
 if TYPE_CHECKING:
     from relay_layout.bench import BenchResult
+
+NOT_WRITTEN = 2
+"""The exit status where a file could not be written."""
 
 MODEL_SECONDS, LAYER_SECONDS = 5.0, 0.5
 """Running time that each peer gets for a model, and for a layer."""
@@ -66,7 +70,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> Outcome:
-    """Compares; the exit status is 1 where relay-layout failed, computed something else or became slower."""
+    """Compares; the exit status is 1 where relay-layout failed, computed something else or became slower.
+
+    It is 130 where an interrupt ended it, and what was measured until then is printed; 2 where the result
+    could not be saved.
+    """
     if arguments.save is not None:
         options.check_writable("--save", arguments.save, options.sources(arguments))
     shapes = options.input_shapes(arguments)
@@ -90,7 +98,12 @@ def run(arguments: Namespace) -> Outcome:
     if arguments.against is not None:
         saved = history.load(arguments.against)
         history.check_comparable(arguments.against, saved, threads)
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder, neighbours(arguments.neighbours or 0):
+    saving = None if arguments.save is None else _Saving(arguments.save)
+    with (
+        tempfile.TemporaryDirectory(prefix="relay-layout-") as folder,
+        neighbours(arguments.neighbours or 0),
+        noted_interrupts() as interrupts,
+    ):
         result = run_bench(
             [
                 (f"{label} {arguments.precision}" if rounded else label, path)
@@ -107,15 +120,42 @@ def run(arguments: Namespace) -> Outcome:
             any_size=arguments.any_size,
             progress=note,
             # After each model: many take an hour, of which nothing may be lost.
-            measured=None if arguments.save is None else partial(history.save, arguments.save),
+            measured=saving,
+            interrupted=lambda: bool(interrupts),
         )
     failed = subject_failed(result)
+    if interrupts:
+        note(f"interrupted: {len(result['models'])} of {len(arguments.models)} models are measured")
     if saved is None:
-        return Outcome(result, format_table(result), 1 if failed else 0)
+        return Outcome(result, format_table(result), _status(interrupts, failed, saving))
     found = history.changes(saved["result"], result)
     failed = failed or any(each["verdict"] == "slower" for each in found)
     text = f"{format_table(result)}\n\n{history.format_changes(found, saved['time'])}"
-    return Outcome({**result, "against": found}, text, 1 if failed else 0)
+    return Outcome({**result, "against": found}, text, _status(interrupts, failed, saving))
+
+
+class _Saving:
+    """Writes results to a file. Where that fails, the rest is measured all the same, as it is printed too."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.failed = False
+
+    def __call__(self, result: "BenchResult") -> None:
+        from relay_layout.bench import history
+
+        try:
+            history.save(self._path, result)
+            self.failed = False
+        except OSError as error:
+            self.failed = True
+            note(f"relay-layout: error: --save: {one_line(system_message(error))}")
+
+
+def _status(interrupts: Sequence[int], failed: bool, saving: _Saving | None = None) -> int:
+    if interrupts:
+        return INTERRUPTED
+    return NOT_WRITTEN if saving is not None and saving.failed else int(failed)
 
 
 def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None) -> Outcome:
@@ -135,14 +175,16 @@ def _run_layers(arguments: Namespace, shapes: Mapping[str, Sequence[int]] | None
     from relay_layout.bench.layers.table import format_layers
     from relay_layout.targets import require_cpu, resolve_target
 
-    result = run_layers(
-        arguments.models,
-        require_cpu(resolve_target(threads=arguments.threads, **options.records(arguments))),
-        seconds=arguments.seconds or LAYER_SECONDS,
-        input_shapes=shapes,
-        progress=note,
-    )
-    return Outcome(result, format_layers(result), 1 if failed(result) else 0)
+    with noted_interrupts() as interrupts:
+        result = run_layers(
+            arguments.models,
+            require_cpu(resolve_target(threads=arguments.threads, **options.records(arguments))),
+            seconds=arguments.seconds or LAYER_SECONDS,
+            input_shapes=shapes,
+            progress=note,
+            interrupted=lambda: bool(interrupts),
+        )
+    return Outcome(result, format_layers(result), _status(interrupts, failed(result)))
 
 
 def model_files(

@@ -26,17 +26,31 @@ def noted_interrupts() -> Iterator[list[int]]:
     """Yields a list that gets an entry with each interrupt.
 
     KeyboardInterrupt is raised as ever, but native code that calls back into Python may turn it into an
-    error of its own, and a linker that was interrupted too looks like one that failed.
+    error of its own, and a linker that was interrupted too looks like one that failed. Lists of enclosing
+    calls get an entry as well.
     """
     noted: list[int] = []
-
-    def note_and_raise(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
-        signal.default_int_handler(number, frame)
-
-    free = [number for number, handler in _DEFAULT.items() if signal.getsignal(number) is handler]
-    with _handled(free, note_and_raise):
+    ours = [
+        number
+        for number, default in _DEFAULT.items()
+        if (present := signal.getsignal(number)) is default or isinstance(present, _NoteAndRaise)
+    ]
+    outer = {number: signal.getsignal(number) for number in ours}
+    with _handled(ours, _NoteAndRaise(noted, outer)):
         yield noted
+
+
+class _NoteAndRaise:
+    """A handler that adds to a list, and to those of the handlers that it stands before."""
+
+    def __init__(self, noted: list[int], outer: Mapping[signal.Signals, Any]) -> None:
+        self._noted = noted
+        self._outer = outer
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._noted.append(number)
+        outer = self._outer.get(signal.Signals(number))
+        (outer if isinstance(outer, _NoteAndRaise) else signal.default_int_handler)(number, frame)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ _MOVED = {
     "tvm.context": "tvm.device",
     "tvm.contrib.cc": "tvm.support.cc",
     "tvm.contrib.clang": "tvm.support.clang",
+    "tvm.contrib.debugger.debug_executor": f"{RELAY}.debug_executor",
+    "tvm.contrib.debugger.debug_runtime": f"{RELAY}.debug_executor",
     "tvm.contrib.emcc": "tvm.support.emcc",
     "tvm.contrib.graph_executor": f"{RELAY}.graph_executor",
     "tvm.contrib.graph_runtime": f"{RELAY}.graph_executor",
@@ -62,6 +64,8 @@ _MOVED = {
     "tvm.runtime.ndarray": "tvm.runtime",
     "tvm.runtime.ndarray.NDArray": "tvm.runtime.Tensor",
     "tvm.runtime.ndarray.array": "tvm.runtime.tensor",
+    "tvm.runtime.vm.Executable": f"{RELAY}.vm.Executable",
+    "tvm.runtime.vm.VirtualMachine": f"{RELAY}.vm.VirtualMachine",
     "tvm.script.tir": "tvm.script.tirx",
     "tvm.target.create": "tvm.target.Target",
     "tvm.tir": "tvm.tirx",
@@ -142,7 +146,8 @@ _GONE = {
     "tvm.autotvm": _TEMPLATES,
     "tvm.autotvm.feature": "features of kernels are relay-layout's own; leave the line out",
     "tvm.autotvm.tophub": "the package has logs in TopHub's place; leave the line out",
-    "tvm.contrib.debugger": "the debug executor is gone; print the module, or time it with relay-layout run",
+    "tvm.contrib.debugger": "of the debug executor GraphModuleDebug and create are there, which time kernels",
+    "tvm.runtime.profiler_vm": "use relay.debug_executor, whose profile() times kernels",
     "tvm.contrib.pipeline_executor": "the pipeline executor is gone; build the parts one by one",
     "tvm.contrib.pipeline_executor_build": "the pipeline executor is gone; build the parts one by one",
     "tvm.contrib.relay_viz": "the graph viewer is gone; print relay.astext(mod)",
@@ -191,7 +196,7 @@ _GONE = {
     "tvm.relay.type_functor": _REWRITE,
     "tvm.relay.vm": "the Relay VM is gone; use relay.vm.compile and VirtualMachine, or relay.build",
     "tvm.runtime.executor": "the AOT executor is gone; use relay.build and graph_executor.GraphModule",
-    "tvm.runtime.vm": "use tvm.relax.VirtualMachine, or graph_executor.GraphModule",
+    "tvm.runtime.vm": "use relay.vm.VirtualMachine, or graph_executor.GraphModule",
     **{
         f"tvm.target.{helper}": f"give a dict, such as tvm.target.Target({target})"
         for target, helpers in _TARGETS.items()

@@ -59,6 +59,7 @@ _MODULES = (
     "build_module",
     "contrib",
     "dataflow_pattern",
+    "debug_executor",
     "frontend",
     "graph_executor",
     "image",

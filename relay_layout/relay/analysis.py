@@ -13,8 +13,8 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
+from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, post_order, tree
-from relay_layout.relay.visitors import bind
 
 __getattr__ = refuser(__name__)
 

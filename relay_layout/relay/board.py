@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from tvm.runtime.module import BenchmarkResult
 
 from relay_layout.artifact import Artifact, is_artifact, read_artifact
 from relay_layout.errors import InputError
+from relay_layout.relay.bound_parameters import BoundParameter, parameters_of
 from relay_layout.relay.graph_executor import RuntimeModule
 from relay_layout.runtime.remote import RemoteSession
 
@@ -70,14 +71,15 @@ class BoardLibrary:
 
     def _create(self, *devices: Any) -> RuntimeModule:
         del devices
-        return _BoardModule(RemoteSession(self._artifact, self._connection))
+        session = RemoteSession(self._artifact, self._connection)
+        return _BoardModule(session, parameters_of(self._artifact.manifest))
 
 
 class _BoardModule(RuntimeModule):
     """A network that runs on a board, which takes its times itself."""
 
-    def __init__(self, session: RemoteSession) -> None:
-        super().__init__(session)
+    def __init__(self, session: RemoteSession, bound: Mapping[str, BoundParameter]) -> None:
+        super().__init__(session, bound)
         self._there = session
 
     def check_device(self, device: Any) -> None:

@@ -17,14 +17,15 @@ from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
+from relay_layout.relay.bound_parameters import parameters_of, with_parameters
 from relay_layout.relay.build_targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
 from relay_layout.relay.params import as_arrays
+from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout
-from relay_layout.relay.visitors import bind
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.widening import with_wide_results
 from relay_layout.runtime.cpu import aligned
@@ -46,14 +47,20 @@ class GraphExecutorFactoryModule:
         self._bound = dict(bound or {})
 
     def __getitem__(self, name: str) -> Callable[..., RuntimeModule]:
-        """The function that makes a runtime module for a device. AttributeError for another name."""
+        """The function that makes a runtime module for a device. AttributeError for another name.
+
+        That of "debug_create" takes the network's name before the device.
+        """
+        if name == "debug_create":
+            return lambda module_name, *devices: self[module_name](*devices)
         if self.libmod_name is not None and name not in (self.libmod_name, "default"):
             raise AttributeError(f"there is no function '{name}', only '{self.libmod_name}'")
         return self._create
 
     def _create(self, *devices: Any) -> RuntimeModule:
         check_device(devices, self.device.type)
-        return RuntimeModule(Session(self.artifact, threads=asked_threads()), self._bound)
+        session = Session(self.artifact, threads=asked_threads())
+        return RuntimeModule(session, parameters_of(self.artifact.manifest))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
@@ -82,8 +89,8 @@ class GraphExecutorFactoryModule:
     def get_params(self) -> dict[str, Any]:
         """The parameters that ``relay.build`` was given, as tensors by name.
 
-        They are part of the network; setting them on a runtime module is allowed and does nothing. A library
-        that was loaded from a file has none.
+        They are part of the network; setting them on a runtime module is allowed and does nothing, of a
+        library that was loaded from a file as well, which itself has none here.
         """
         return {name: tvm.runtime.tensor(array) for name, array in self._bound.items()}
 
@@ -158,7 +165,10 @@ def build(
 
     ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
     """
-    del runtime, workspace_memory_pools, constant_memory_pools
+    del workspace_memory_pools, constant_memory_pools
+    if isinstance(executor, Mapping) and params is None:
+        # Where Relay's parameters, and the name after them, were before version 0.8.
+        executor, params, mod_name = None, executor, runtime or mod_name
     if executor is not None and str(executor).split("{")[0] not in ("graph", "vm"):
         raise ValueError(f"executor {executor}: only the graph executor is there")
     if target_host is not None:
@@ -174,7 +184,7 @@ def build(
         replace(content, weights={name: _copied(array) for name, array in content.weights.items()})
         for content in compiled.contents
     )
-    artifact = Artifact(mod_name, compiled.manifest, contents)
+    artifact = Artifact(mod_name, with_parameters(compiled.manifest, bound), contents)
     return GraphExecutorFactoryModule(artifact, mod_name, bound)
 
 

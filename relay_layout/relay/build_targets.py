@@ -17,9 +17,12 @@ from relay_layout.targets.target_strings import READ, description_of, is_target_
 _KINDS = ("c", "cuda", "hexagon", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
 """Kinds of targets that Relay built for by their name alone."""
 
+_NO_GPU = "sm_50"
+"""The architecture that TVM gives ``Target("cuda")`` where it finds no GPU to ask."""
+
 
 def build_target(target: Any) -> BuildTarget:
-    """The target of a text such as ``"llvm -mcpu=core-avx2"``, a TVM target, a list or dictionary of one.
+    """The target of a text such as ``"llvm -mcpu=core-avx2"``, a tag or target of TVM, a list or dictionary.
 
     ``"llvm"`` alone, and None without a target in scope, are this machine, with :func:`asked_threads`. Its
     kernels are also those of :func:`relay_layout.relay.history.apply_history_best`. ``"cuda"`` alone is the
@@ -38,6 +41,8 @@ def build_target(target: Any) -> BuildTarget:
         # TVM fills in the triple of this machine.
         if str(target.kind.name) == "llvm" and set(given) <= {"mtriple"}:
             return _with_triple(str(given.get("mtriple", "")))
+        if str(target.kind.name) == "cuda" and target.attrs.get("arch") == _NO_GPU:
+            return _resolved({"kind": str(target.kind.name)})
         return _resolved(target)
     if isinstance(target, str) and not target.strip().startswith("{"):
         return _from_text(target)
@@ -49,6 +54,8 @@ def _from_text(text: str) -> BuildTarget:
     if not kind:
         raise TargetError("the target is empty; use 'llvm'")
     if not is_target_string(text):
+        if text in tvm.target.list_tags():
+            return build_target(tvm.target.Target(text))
         return _resolved({"kind": kind[0]} if kind[0] in _KINDS else text)
     description = description_of(text)
     return _resolved("native" if description == {"kind": "llvm"} else description)

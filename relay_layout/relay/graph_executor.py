@@ -13,7 +13,10 @@ from tvm.runtime.module import BenchmarkResult
 
 from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
+from relay_layout.relay.bound_parameters import BoundParameter
 from relay_layout.relay.params import as_array, load_param_dict
+from relay_layout.runtime.profiling import Profile, profile
+from relay_layout.runtime.session import Session
 
 _FUNCTIONS = (
     "get_input",
@@ -97,7 +100,7 @@ class RuntimeModule:
     allowed and does nothing.
     """
 
-    def __init__(self, session: RunsNetwork, bound: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(self, session: RunsNetwork, bound: Mapping[str, BoundParameter] | None = None) -> None:
         self.session = session
         self._bound = bound or {}
         self._specs = {spec.name: spec for spec in session.inputs}
@@ -211,6 +214,21 @@ class RuntimeModule:
 
         return measure
 
+    def profile(self, repeat: int) -> tuple[Profile, dict[str, str]]:
+        """Medians of ``repeat`` runs of the inputs that were set, and what each kernel computes.
+
+        InputError where an input was not set, for a GPU's code, and for a network on a board.
+        """
+        if not isinstance(self.session, Session):
+            raise InputError("kernels on a board are not timed one by one; use benchmark")
+        # A session that is observed stays slower.
+        artifact, target = self.session.artifact, self.session.target
+        session = Session(artifact, threads=self.session.threads, target=target)
+        build = next(each for each in artifact.manifest.builds if each.name == target)
+        calls = build.report.get("calls", [])
+        operators = {call["function"]: ", ".join(call.get("operators", [])) for call in calls}
+        return profile(session, self._values, repeat=repeat), operators
+
     def check_device(self, device: Any) -> None:
         """TargetError for another kind of device than the one that it runs on."""
         check_device(device, "cuda" if self.session.on_gpu else "cpu")
@@ -228,8 +246,7 @@ class RuntimeModule:
         )
 
     def _check_bound(self, name: str, array: np.ndarray) -> None:
-        held = self._bound[name]
-        if array.shape != held.shape or not np.array_equal(array, held, equal_nan=held.dtype.kind == "f"):
+        if not self._bound[name].matches(array):
             raise InputError(
                 f"parameter '{name}' became part of the network in relay.build and cannot be changed; "
                 "build without it in params to set it at run time"

@@ -1,75 +1,28 @@
-"""Walking over expressions and making changed copies of them, without recursion where it is ours."""
+"""Walking over expressions and making changed copies of them, by methods that scripts override."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from relay_layout.relay.expression import Function, as_expression
-from relay_layout.relay.syntax import children, free_variables, post_order, tree
+from tvm import relax
 
+from relay_layout.relay.expression import Function
+from relay_layout.relay.module_functions import as_tree
+from relay_layout.relay.rebuilding import with_children
+from relay_layout.relay.syntax import children, tree
 
-def rebuilt(
-    root: tree.Expression, change: Callable[[tree.Expression], tree.Expression | None]
-) -> tree.Expression:
-    """A copy in which ``change`` replaced expressions; it is given each once, with its operands replaced.
-
-    None keeps the expression. What does not change is not copied.
-    """
-    new: dict[int, tree.Expression] = {}
-    for part in post_order(root):
-        same = all(new[id(operand)] is operand for operand in children(part))
-        copy = part if same else with_children(part, lambda operand: new[id(operand)])
-        changed = change(copy)
-        new[id(part)] = copy if changed is None else changed
-    return new[id(root)]
-
-
-def with_children(
-    expression: tree.Expression, change: Callable[[tree.Expression], tree.Expression]
-) -> tree.Expression:
-    """A copy of an expression with its operands changed; variables that it binds stay."""
-    if isinstance(expression, tree.Call):
-        op: Any = expression.op if isinstance(expression.op, str) else change(expression.op)
-        return tree.Call(op, tuple(map(change, expression.args)), expression.attrs, expression.span)
-    if isinstance(expression, tree.Tuple):
-        return tree.Tuple(tuple(map(change, expression.fields)))
-    if isinstance(expression, tree.TupleGetItem):
-        return tree.TupleGetItem(change(expression.tuple_value), expression.index)
-    if isinstance(expression, tree.Let):
-        return tree.Let(expression.var, change(expression.value), change(expression.body))
-    if isinstance(expression, tree.If):
-        return tree.If(*map(change, children(expression)))
-    if isinstance(expression, tree.Function):
-        return Function(expression.params, change(expression.body), attrs=expression.attrs)
-    return expression
-
-
-def bind(expr: tree.Expression, binds: Mapping[tree.Var, Any]) -> tree.Expression:
-    """An expression with values for free variables, or a function with values for parameters.
-
-    Parameters that get a value are parameters no longer; variables that values bring in become some.
-    """
-    values = {variable: as_expression(value) for variable, value in binds.items()}
-
-    def change(part: tree.Expression) -> tree.Expression | None:
-        return values.get(part) if isinstance(part, tree.Var) else None
-
-    if not isinstance(expr, tree.Function):
-        return rebuilt(expr, change)
-    body = rebuilt(expr.body, change)
-    kept = [parameter for parameter in expr.params if parameter not in values]
-    brought = {
-        variable for value in values.values() for variable in free_variables(value) if variable not in kept
-    }
-    added = [variable for variable in free_variables(body) if variable in brought]
-    return Function((*kept, *added), body, attrs=expr.attrs)
+_DEEPEST = 10_000
+"""Frames that visits may take, as Relay allowed them: methods that are overridden call one another."""
 
 
 class ExprVisitor:
     """Visits every expression once; methods such as ``visit_call`` may be overridden.
 
     A method that is overridden visits operands with ``super().visit_call(call)`` or ``self.visit``.
+    Functions of modules are taken as Relay text has them.
     """
 
     def __init__(self) -> None:
@@ -77,8 +30,15 @@ class ExprVisitor:
 
     def visit(self, expr: Any) -> Any:
         """What the method for the expression's class returns, remembered."""
+        if isinstance(expr, relax.Function) and not isinstance(expr, tree.EXPRESSIONS):
+            expr = as_tree(expr)
         if expr not in self.memo_map:
-            self.memo_map[expr] = getattr(self, _METHODS[_class_of(expr)])(expr)
+            method = getattr(self, _METHODS[_class_of(expr)])
+            if sys.getrecursionlimit() >= _DEEPEST:
+                self.memo_map[expr] = method(expr)
+            else:
+                with _deep_recursion():
+                    self.memo_map[expr] = method(expr)
         return self.memo_map[expr]
 
     def _operands(self, expr: Any) -> Any:
@@ -126,6 +86,16 @@ _METHODS = {
     tree.If: "visit_if",
     tree.Function: "visit_function",
 }
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    allowed = sys.getrecursionlimit()
+    sys.setrecursionlimit(_DEEPEST)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(allowed)
 
 
 def _class_of(expr: Any) -> type:

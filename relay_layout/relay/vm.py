@@ -15,11 +15,37 @@ from relay_layout.relay.missing import refuser
 __getattr__ = refuser(__name__)
 
 
+class Executable(GraphExecutorFactoryModule):
+    """What :func:`compile` makes, in place of ``tvm.runtime.vm.Executable``."""
+
+    @property
+    def mod(self) -> Executable:
+        """This: ``exe.mod.export_library`` writes all of it."""
+        return self
+
+    def save(self) -> tuple[bytearray, Executable]:
+        """Bytecode, which only describes, and library, which is all: scripts write them to two files."""
+        return bytearray(self.get_graph_json().encode()), self
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray, lib: GraphExecutorFactoryModule) -> Executable:
+        """What :meth:`save` gave. TypeError unless :func:`relay.load_module` gave the library."""
+        del bytecode
+        if not isinstance(lib, GraphExecutorFactoryModule):
+            raise TypeError(f"load_exec takes what relay.load_module gives, not {type(lib).__name__}")
+        return Executable(lib.artifact, lib.libmod_name)
+
+
 def compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
-) -> GraphExecutorFactoryModule:
+) -> Executable:
     """The same as :func:`relay.build`, which handles shapes with unknown dimensions as well."""
-    return build(mod, target, target_host, params=params)
+    built = build(mod, target, target_host, params=params)
+    return Executable(
+        built.artifact,
+        built.libmod_name,
+        {name: tensor.numpy() for name, tensor in built.get_params().items()},
+    )
 
 
 class VirtualMachine:

@@ -21,9 +21,9 @@ from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, T
 from relay_layout.targets.transform_cost import PRICE_SOURCES
 from relay_layout.verify import verify
 
-for _error in (LayoutError, ModelError, TargetError, VerificationError):
+for _error in (KeyboardInterrupt, LayoutError, ModelError, TargetError, VerificationError):
     # What a pass raises goes through TVM, which gives back as they were only the exceptions that it knows.
-    register_error(_error)
+    register_error(_error.__name__, _error)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.dataflow_pattern import patterns
 from relay_layout.relay.dataflow_pattern.operator_kinds import operator_kind
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
-from relay_layout.relay.dataflow_pattern.reading import as_tree
+from relay_layout.relay.module_functions import as_tree
 from relay_layout.relay.syntax import children, post_order, structurally_equal, tree
 
 Matched = dict[DFPattern, list[tree.Expression]]

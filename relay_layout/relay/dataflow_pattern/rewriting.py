@@ -11,10 +11,10 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
-from relay_layout.relay.dataflow_pattern.reading import as_tree
 from relay_layout.relay.expression import as_expression
+from relay_layout.relay.module_functions import as_tree
+from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, post_order, tree
-from relay_layout.relay.visitors import with_children
 
 MOST_ROUNDS = 100
 """How often an expression is rewritten before callbacks are held to undo one another."""

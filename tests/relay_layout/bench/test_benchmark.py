@@ -198,3 +198,37 @@ def test_all_peers_on_a_small_convolution(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "small: measuring" in captured.err
+
+
+@pytest.mark.parametrize("disguised", [False, True])
+def test_what_was_measured_outlives_an_interrupt(
+    relu_model: WriteRelu, example_peers: str, disguised: bool
+) -> None:
+    interrupts: list[int] = []
+    compiled: list[Path] = []
+
+    def ours(path: Path, threads: int) -> Path:
+        compiled.append(path)
+        if len(compiled) == 2:
+            interrupts.append(2)
+            raise RuntimeError("a linker was killed") if disguised else KeyboardInterrupt
+        raise RuntimeError("not in this test")
+
+    model = relu_model("N", 64)
+    result = run_bench(
+        [("a", model), ("b", model)],
+        [f"{example_peers}:exact"],
+        threads=1,
+        seconds=0.01,
+        ours=ours,
+        interrupted=lambda: bool(interrupts),
+    )
+    assert [model["model"] for model in result["models"]] == ["a"]
+
+
+def test_an_interrupt_before_the_first_model_is_one(relu_model: WriteRelu) -> None:
+    def ours(path: Path, threads: int) -> Path:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_bench([("a", relu_model("N", 64))], [], threads=1, ours=ours)

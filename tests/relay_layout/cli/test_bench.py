@@ -1,6 +1,8 @@
 """The verb ``bench``."""
 
+import errno
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 
 import relay_layout.bench
 from relay_layout import host
+from relay_layout.bench import history
 from relay_layout.cli.main import main
 from relay_layout.models import Network
 
@@ -186,6 +189,19 @@ def test_layers_are_of_known_sizes(bench: Bench, capsys: pytest.CaptureFixture[s
     assert main(["bench", "m.onnx", "--layers", "--any-size"]) == 2
     message = "relay-layout: error: --any-size is for whole models; leave out --layers\n"
     assert capsys.readouterr().err == message
+
+
+def test_what_cannot_be_saved_is_printed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a.json")
+
+    monkeypatch.setattr(history, "save", full)
+    assert main(["bench", "m.onnx", "--save", str(tmp_path / "a.json")]) == 2
+    captured = capsys.readouterr()
+    assert "relay-layout: error: --save: a.json: No space left on device" in captured.err.splitlines()
+    assert "2.00" in captured.out
 
 
 def test_layers_are_not_saved(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,14 @@ class Layers:
         self.keywords: dict[str, Any] = {}
         self.kernels: Any = None
         self.rows: list[dict[str, Any]] = []
+        self.is_interrupted = False
 
     def __call__(self, models: Any, target: Any, **keywords: Any) -> dict[str, Any]:
         self.models, self.threads, self.keywords = models, target.threads, keywords
+        if self.is_interrupted:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            assert keywords["interrupted"]()
         self.kernels = target.kernels
         return {
             "models": [{"model": "m", "layers": self.rows, "totals": TOTALS, "notes": []}],
@@ -109,6 +116,14 @@ def test_a_layer_of_ours_without_a_time_has_failed(run_layers: Layers) -> None:
         }
     ]
     assert main(["bench", "a.onnx", "--layers"]) == 1
+
+
+def test_what_was_measured_until_an_interrupt_is_printed(
+    run_layers: Layers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_layers.is_interrupted = True
+    assert main(["bench", "a.onnx", "--layers"]) == 130
+    assert "multiply-add peak: 100.0 GFLOP/s" in capsys.readouterr().out
 
 
 def test_peers_are_no_choice(capsys: pytest.CaptureFixture[str]) -> None:

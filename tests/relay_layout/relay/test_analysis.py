@@ -1,5 +1,6 @@
 """Questions about expressions, and changed copies of them."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from tvm import relax
 
 from relay_layout import relay
 from relay_layout.errors import ModelError
-from relay_layout.relay.visitors import rebuilt
+from relay_layout.relay.rebuilding import rebuilt
 
 
 @pytest.fixture
@@ -177,3 +178,32 @@ def test_reading_json():
     path = Path(__file__).parents[2] / "data" / "relay_cases" / "json" / "convert_conv_roi_align.json"
     counts = relay.analysis.list_op_freqs(relay.load_json(path.read_text()))
     assert counts == {"nn.conv2d": 1, "vision.roi_align": 1}
+
+
+def test_visitors_take_functions_of_modules():
+    class Clipped(relay.ExprMutator):
+        def visit_call(self, call):
+            new = super().visit_call(call)
+            return relay.clip(new.args[0], 0.0, 6.0) if new.op.name == "nn.relu" else new
+
+    x = relay.var("x", shape=(1, 3, 4, 4))
+    module = tvm.IRModule.from_expr(relay.nn.relu(relay.nn.bias_add(x, relay.const(np.ones(3, "float32")))))
+    module["main"] = Clipped().visit(module["main"])
+    assert relay.analysis.list_op_freqs(module) == {"expand_dims": 1, "add": 1, "clip": 1}
+
+
+def test_deep_networks_are_visited():
+    class Counted(relay.ExprVisitor):
+        count = 0
+
+        def visit_call(self, call):
+            super().visit_call(call)
+            self.count += 1
+
+    net = relay.var("x", shape=(2,))
+    for _ in range(1500):
+        net = relay.nn.relu(net)
+    allowed = sys.getrecursionlimit()
+    counted = Counted()
+    counted.visit(net)
+    assert (counted.count, sys.getrecursionlimit()) == (1500, allowed)

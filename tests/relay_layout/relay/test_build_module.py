@@ -169,6 +169,18 @@ def test_libraries_are_exported_and_loaded(bound, tmp_path):
     np.testing.assert_array_equal(run(relay.load_module(again), data=DATA), run(bound, data=DATA))
 
 
+def test_parameters_are_given_again_to_a_library_from_a_file(bound, tmp_path):
+    bound.export_library(tmp_path / "deploy.tar")
+    module = relay.graph_executor.create(
+        bound.graph_json, relay.load_module(tmp_path / "deploy.tar"), tvm.cpu()
+    )
+    module.load_params(relay.save_param_dict(bound.get_params()))
+    module.run(data=DATA)
+    np.testing.assert_array_equal(module.get_output(0).numpy(), run(bound, data=DATA))
+    with pytest.raises(InputError, match="parameter 'weight' became part of the network"):
+        module.set_input("weight", PARAMS["weight"] + 1)
+
+
 def test_a_file_that_is_no_library(tmp_path):
     (tmp_path / "other.so").write_bytes(b"other")
     with pytest.raises(ArtifactError, match="is not a relay-layout artifact"):
@@ -196,6 +208,12 @@ def test_modules_without_main_are_refused():
 def test_what_is_no_module_is_refused():
     with pytest.raises(TypeError, match="a module or a function is needed, not str"):
         relay.build("network", "llvm")
+
+
+def test_parameters_where_they_were_before_relay_0_8():
+    library = relay.build(network(), "llvm", None, PARAMS, "name")
+    assert set(library.get_params()) == set(PARAMS)
+    assert library.libmod_name == "name"
 
 
 def test_executors_that_are_not_there():
@@ -327,6 +345,19 @@ def test_the_gpu_of_this_machine(found, name, monkeypatch):
     assert str(caught.value) == (
         "target cuda: no GPU is found here; say which one to build for, such as 'cuda -arch=sm_90'"
     )
+
+
+def test_a_gpu_target_of_tvm_that_found_none(monkeypatch):
+    monkeypatch.setattr(build_targets, "gpu_architecture", lambda: "")
+    with pytest.raises(TargetError, match="no GPU is found here"):
+        build_target(tvm.target.Target({"kind": "cuda", "arch": "sm_50"}))
+
+
+@pytest.mark.parametrize(
+    ("tag", "machine"), [("nvidia/nvidia-a100", "sm_80"), ("raspberry-pi/4b-aarch64", "aarch64 cortex-a72")]
+)
+def test_tags_of_tvm(tag, machine):
+    assert build_target(tag).machine.name == machine
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")

@@ -319,3 +319,12 @@ def test_depthwise_convolutions_may_have_layouts_of_their_own() -> None:
     request = LayoutRequest.parse(desired_layouts=desired)
     _, report = convert_layout(module_of(both), request, TARGET)
     assert list(report.layouts.values()) == ["NCHW->NCHW", "NHWC->NHWC"]
+
+
+def test_an_interrupt_within_a_pass_stays_one() -> None:
+    @tvm.transform.module_pass(opt_level=0)
+    def interrupted(module: tvm.IRModule, context: object) -> tvm.IRModule:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tvm.transform.Sequential([interrupted])(tvm.IRModule())

@@ -124,3 +124,46 @@ def test_shared_layers_are_measured_once_and_others_are_noted(
         "a: layer 1 of 2: wide",
         "a: layer 2 of 2: tiny",
     ]
+
+
+@pytest.fixture
+def two_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every network has two layers."""
+    tasks = [Task("wide", replace(TINY, in_width=32), 2), Task("tiny", TINY, 5)]
+    monkeypatch.setattr(run, "model_tasks", lambda *_: ModelTasks(tasks, []))
+
+
+def interrupting(raised: type[BaseException] | None) -> type[FakeMeasurer]:
+    """A measurer whose second layer is interrupted, or fails of an interrupt where nothing is raised."""
+
+    class Interrupted(FakeMeasurer):
+        def measure(self, workload: Any, knobs: Any) -> LayerTimes:
+            if self.measured and raised is not None:
+                raise raised
+            times = super().measure(workload, knobs)
+            return LayerTimes(failures=("killed by SIGINT",)) if len(self.measured) > 1 else times
+
+    return Interrupted
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, None])
+def test_what_was_measured_outlives_an_interrupt(
+    target: BuildTarget,
+    monkeypatch: pytest.MonkeyPatch,
+    two_layers: None,
+    raised: type[BaseException] | None,
+) -> None:
+    monkeypatch.setattr(run, "LayerMeasurer", interrupting(raised))
+    result = run_layers(["a"], target, interrupted=lambda: len(FakeMeasurer.last.measured) > 1)
+    (model,) = result["models"]
+    assert [(layer["uses"], layer["ours_us"]) for layer in model["layers"]] == [(2, 1.0)]
+    assert model["notes"] == ["interrupted: 1 of 2 layers were not measured", "oneDNN: needs torch"]
+    assert result["peak_gflops"] == 100.0
+
+
+def test_an_interrupt_before_the_first_layer_is_one(
+    target: BuildTarget, monkeypatch: pytest.MonkeyPatch, two_layers: None
+) -> None:
+    monkeypatch.setattr(run, "LayerMeasurer", FakeMeasurer)
+    with pytest.raises(KeyboardInterrupt):
+        run_layers(["a"], target, interrupted=lambda: True)
