@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.layout import Layout
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import TupleWrapper
+from relay_layout.relay.inference import type_of
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, post_order, tree
@@ -67,6 +70,18 @@ def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
     return dict(counts)
 
 
+def get_total_mac_number(expr: Any) -> int:
+    """The multiply-adds of all convolutions, dense layers and batched products in an expression.
+
+    ModelError where extents are open.
+    """
+    return sum(
+        _multiply_adds(part)
+        for part in post_order(_as_tree(expr))
+        if isinstance(part, tree.Call) and part.op in _KERNEL_LAYOUTS
+    )
+
+
 def well_formed(expr: Any) -> bool:
     """Whether no variable is bound twice, and a function uses none that it does not bind."""
     root = _as_tree(expr)
@@ -81,6 +96,39 @@ def check_basic_block_normal_form(expr: Any) -> bool:
     except ModelError:
         return False
     return True
+
+
+_KERNEL_LAYOUTS = {
+    "nn.conv1d": "OIW",
+    "nn.conv2d": "OIHW",
+    "nn.conv3d": "OIDHW",
+    "nn.contrib_conv2d_NCHWc": "OIHW",
+    "nn.contrib_depthwise_conv2d_NCHWc": "OIHW",
+    "nn.conv1d_transpose": "IOW",
+    "nn.conv2d_transpose": "IOHW",
+    "nn.conv3d_transpose": "IODHW",
+    "nn.dense": "OI",
+    "nn.batch_matmul": "NOI",
+}
+"""Operators that multiply and add, with the layouts that their weights have by default."""
+
+
+def _multiply_adds(call: tree.Call) -> int:
+    """For each element of the result, one for each weight of its output channel."""
+    result, weight = (_static_shape(part, str(call.op)) for part in (call, call.args[1]))
+    layout = str(call.attrs.get("kernel_layout", _KERNEL_LAYOUTS[str(call.op)]))
+    if call.op == "nn.batch_matmul" and not call.attrs.get("transpose_b", True):
+        layout = "NIO"
+    axes = Layout.parse(layout).axes
+    outputs = [extent for axis, extent in zip(axes, weight, strict=True) if axis.name in ("O", "N")]
+    return prod(result) * (prod(weight) // prod(outputs))
+
+
+def _static_shape(part: tree.Expression, operator: str) -> tuple[int, ...]:
+    shape = getattr(type_of(part), "shape", ())
+    if not all(isinstance(extent, int) for extent in shape):
+        raise ModelError(f"{operator}: shape {list(shape)} is open, multiply-adds cannot be counted")
+    return tuple(shape)
 
 
 def _binds(part: tree.Expression) -> tuple[tree.Var, ...]:
@@ -107,6 +155,7 @@ __all__ = [
     "bound_vars",
     "check_basic_block_normal_form",
     "free_vars",
+    "get_total_mac_number",
     "list_op_freqs",
     "post_order_visit",
     "well_formed",

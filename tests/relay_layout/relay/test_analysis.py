@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -207,3 +208,43 @@ def test_deep_networks_are_visited():
     counted = Counted()
     counted.visit(net)
     assert (counted.count, sys.getrecursionlimit()) == (1500, allowed)
+
+
+def convolution(shape: tuple[object, ...], weight: tuple[int, ...], **attributes: object) -> Any:
+    data, kernel = relay.var("data", shape=shape), relay.var("kernel", shape=weight)
+    return relay.Function([data, kernel], relay.nn.conv2d(data, kernel, **attributes))
+
+
+def test_multiply_adds_of_a_convolution() -> None:
+    """Of each result as many as its window has channels of its group."""
+    grouped = convolution(
+        (2, 6, 8, 8), (4, 3, 3, 3), groups=2, channels=4, kernel_size=(3, 3), padding=(1, 1)
+    )
+    assert relay.analysis.get_total_mac_number(grouped) == 2 * 4 * 8 * 8 * 3 * 3 * 3
+
+
+def test_multiply_adds_are_the_same_in_every_layout() -> None:
+    module, _ = relay.testing.resnet.get_workload(num_layers=18)
+    total = relay.analysis.get_total_mac_number(module["main"])
+    assert total == 1826918400
+    for layout in ("NHWC", "NCHW16c"):
+        converted = relay.transform.ConvertLayout({"nn.conv2d": [layout, "default"]})(module)
+        assert relay.analysis.get_total_mac_number(converted["main"]) == total
+
+
+def test_multiply_adds_of_products_and_transposed_convolutions() -> None:
+    left, right = relay.var("left", shape=(2, 3, 4)), relay.var("right", shape=(2, 5, 4))
+    product = relay.nn.batch_matmul(left, right)
+    assert relay.analysis.get_total_mac_number(product) == 2 * 3 * 5 * 4
+    turned = relay.nn.batch_matmul(left, relay.var("turned", shape=(2, 4, 5)), transpose_b=False)
+    assert relay.analysis.get_total_mac_number(turned) == 2 * 3 * 5 * 4
+    image, kernel = relay.var("image", shape=(1, 6, 8, 8)), relay.var("kernel", shape=(6, 4, 3, 3))
+    transposed = relay.nn.conv2d_transpose(image, kernel, channels=4, kernel_size=(3, 3))
+    assert relay.analysis.get_total_mac_number(transposed) == 10 * 10 * 4 * 6 * 3 * 3
+
+
+def test_multiply_adds_of_open_extents_are_not_known() -> None:
+    open_batch = convolution((relay.Any(), 6, 8, 8), (4, 6, 3, 3), channels=4, kernel_size=(3, 3))
+    with pytest.raises(ModelError) as raised:
+        relay.analysis.get_total_mac_number(open_batch)
+    assert str(raised.value) == "nn.conv2d: shape [None, 4, 6, 6] is open, multiply-adds cannot be counted"
