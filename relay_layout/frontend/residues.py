@@ -108,6 +108,15 @@ def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:
     return all(difference.value(size) <= 0 for size in range(first, last))
 
 
+def slope(extent: Extent) -> Fraction | None:
+    """By how much an extent rises for each one more of its only variable, on average.
+
+    None for extents of several variables and of other operators, and for products of extents that rise.
+    """
+    found = _quasi_linear(extent) if len(_variables(extent)) == 1 else None
+    return None if found is None else found.slope
+
+
 def _variables(*extents: Extent) -> list[tirx.Var]:
     found = {
         variable
@@ -217,4 +226,4 @@ def _combined(
     return _QuasiLinear(slope, period, start, lambda size: operation(left.value(size), right.value(size)))
 
 
-__all__ = ["ALL", "Residues", "equal_interval", "equal_residues", "never_more"]
+__all__ = ["ALL", "Residues", "equal_interval", "equal_residues", "never_more", "slope"]
