@@ -28,4 +28,5 @@ ROUNDED = tirx.max(H // 32 * 32 - 1, tirx.const(0, "int64")) // 4 + 1
 def test_pairs(left: Any, right: Any, expected: Sequence[tuple[Any, Any]]) -> None:
     found = pairs_of_factors(left, right)
     assert len(found) == len(expected)
-    assert all(same(one, other) for pairs in zip(found, expected, strict=True) for one, other in zip(*pairs, strict=True))
+    for pair, other in zip(found, expected, strict=True):
+        assert all(map(same, pair, other))
