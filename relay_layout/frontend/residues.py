@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
-from tvm import tirx
+from tvm import sym, tirx
 
 from relay_layout.frontend.known_sizes import Interval, known_interval
 from relay_layout.ir import Extent
@@ -92,12 +92,12 @@ def equal_interval(left: Extent, right: Extent) -> Interval | None:
 
 
 def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:
-    """Whether one extent is proven to be at most the other where their variable is ``least`` or more."""
+    """Whether one extent is proven to be at most the other where their variables are ``least`` or more."""
     if isinstance(left, int) and isinstance(right, int):
         return left <= right
     difference = _difference(left, right)
     if difference is None:
-        return False
+        return _least_value(right - left, least) >= 0
     known = known_interval(_variables(left, right)[0])
     first = max(least, known.least)
     last = difference.start + difference.period + first
@@ -106,6 +106,25 @@ def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:
     elif difference.slope > 0:
         return False
     return all(difference.value(size) <= 0 for size in range(first, last))
+
+
+def _least_value(extent: Extent, least: int) -> int:
+    """What TVM tells that an extent is at least, where each variable is ``least`` or more on its own."""
+    analyzer = sym.Analyzer()
+    for variable in _variables(extent):
+        known = known_interval(variable)
+        most = sym.ConstIntBound.POS_INF if known.most is None else known.most
+        analyzer.update(variable, sym.ConstIntBound(max(least, known.least), most))
+    return int(analyzer.const_int_bound(analyzer.simplify(extent)).min_value)
+
+
+def slope(extent: Extent) -> Fraction | None:
+    """By how much an extent rises for each one more of its only variable, on average.
+
+    None for extents of several variables and of other operators, and for products of extents that rise.
+    """
+    found = _quasi_linear(extent) if len(_variables(extent)) == 1 else None
+    return None if found is None else found.slope
 
 
 def _variables(*extents: Extent) -> list[tirx.Var]:
@@ -217,4 +236,4 @@ def _combined(
     return _QuasiLinear(slope, period, start, lambda size: operation(left.value(size), right.value(size)))
 
 
-__all__ = ["ALL", "Residues", "equal_interval", "equal_residues", "never_more"]
+__all__ = ["ALL", "Residues", "equal_interval", "equal_residues", "never_more", "slope"]

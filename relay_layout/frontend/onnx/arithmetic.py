@@ -132,6 +132,13 @@ def _equal(node: Node, left: Array, right: Array) -> Value:
     return result
 
 
+def _clip(node: Node, data: Array, low: Array | None = None, high: Array | None = None) -> Value:
+    for bound, choose in ((low, greatest), (high, least)):
+        if bound is not None:
+            data = _elementwise(choose)(node, data, bound)
+    return data
+
+
 def _transpose(node: Node, data: Array) -> Value:
     return data.transpose(node.attributes.get("perm"))
 
@@ -225,6 +232,7 @@ _ARITHMETIC: dict[str, Callable[..., Value]] = {
     **MOVES,
     "Add": _elementwise(lambda left, right: simplify(left + right)),
     "Cast": _cast,
+    "Clip": _clip,
     "Div": _divided,
     "Equal": _equal,
     "Expand": _expand,

@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.frontend.extent_arithmetic import as_expression, same, simplify
+from relay_layout.frontend.factors import pairs_of_factors
 from relay_layout.frontend.known_sizes import ANY, Interval
 from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.frontend.values import dtype_of, shape_of
@@ -66,6 +67,10 @@ class Assumptions:
         for size, other in ((left, right), (right, left)):
             if self._is_open(size) and size not in _variables(other) and self._sizes_alone(other):
                 raise Assumption(size, other)
+        pairs = pairs_of_factors(left, right)
+        if len(pairs) > 1:
+            return all([self.equal(*pair) for pair in pairs])
+        ((left, right),) = pairs
         variables = set(_variables(left)) | set(_variables(right))
         if len(variables) != 1:
             self._assume_solved(left, right)

@@ -45,8 +45,10 @@ Wanted = list[tuple[Any, dict[int, Extent]]]
 
 
 def _is_open(node: Any) -> bool:
-    shape = getattr(node.meta.get("val"), "shape", ())
-    return node.op == "call_function" and any(isinstance(extent, torch.SymInt) for extent in shape)
+    """Whether it computes something of open extents, or from that."""
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    extents = [extent for value in values for extent in getattr(value, "shape", ())]
+    return node.op == "call_function" and any(isinstance(extent, torch.SymInt) for extent in extents)
 
 
 def _agreement(node: Any) -> Callable[[Any, Any], Wanted] | None:
@@ -85,10 +87,21 @@ def _but_one(nodes: Sequence[Any], but: int, node: Any, importer: Any) -> Wanted
     return _alike(operands, places, node, importer)
 
 
+def _of_matrices(node: Any, importer: Any) -> Wanted:
+    """``mm(left, right)`` and ``addmm(addend, left, right)``: as many columns as there are rows."""
+    left, right = node.args[-2:]
+    if left is right or len(list(_tensors([left, right], importer))) < 2:
+        return []
+    columns, rows = (shape_of(importer.env[operand]) or () for operand in (left, right))
+    count = rows[-2] if isinstance(rows[-2], int) else columns[-1]
+    return [(left, {len(columns) - 1: count}), (right, {len(rows) - 2: count})]
+
+
 def _of_stacked_matrices(node: Any, importer: Any) -> Wanted:
-    """``bmm(left, right)``: as many matrices on both sides."""
-    operands = list(_tensors(node.args[:2], importer))
-    return _alike(operands, {operand: {0: 0} for operand in operands}, node, importer)
+    """``bmm(left, right)``: as many matrices on both sides, too."""
+    operands = list(_tensors(node.args[-2:], importer))
+    alike = _alike(operands, {operand: {0: 0} for operand in operands}, node, importer)
+    return [*alike, *_of_matrices(node, importer)]
 
 
 def _of_copies(node: Any, importer: Any) -> Wanted:
@@ -109,10 +122,13 @@ def _of_copies(node: Any, importer: Any) -> Wanted:
 
 
 _BY_NAME: dict[str, Callable[[Any, Any], Wanted]] = {
+    "addmm.default": _of_matrices,
+    "baddbmm.default": _of_stacked_matrices,
     "bmm.default": _of_stacked_matrices,
     "cat.default": _of_parts,
     "copy.default": _of_elements,
     "expand.default": _of_copies,
+    "mm.default": _of_matrices,
     "slice_scatter.default": _of_replaced,
 }
 

@@ -20,8 +20,10 @@ _KEPT = ("quantized_decomposed", "torchao", "relay_layout")
 
 def fold_constants(program: Any) -> Any:
     """The program with the results of operations of constants alone as constants, changed in place."""
-    # Taking a program's operations apart leaves its constants shared with the one that was given.
-    program._constants = dict(program.constants)
+    # Taking a program's operations apart leaves its constants shared with the one that was given. One that is
+    # there by a second name has no input, and TVM would take it for the input of the constant before it.
+    read = {spec.target for spec in program.graph_signature.input_specs}
+    program._constants = {name: value for name, value in program.constants.items() if name in read}
     values: dict[Any, Any] = dict(constants_of(program))
     given = set(values)
     for node in program.graph.nodes:

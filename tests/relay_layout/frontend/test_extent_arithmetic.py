@@ -21,6 +21,7 @@ CASES = {
     "larger where it is proven": (greatest(N, N + 2), N + 2),
     "larger of any": (greatest(N, 7), tvm.tirx.max(N, tvm.tirx.const(7, "int64"))),
     "below zero": (clamped(-3, 5), 0),
+    "pixels that are no more than some": (clamped(300, N * H), tvm.tirx.min(N * H, 300)),
     "beyond the limit": (clamped(N + 1, N), N),
 }
 

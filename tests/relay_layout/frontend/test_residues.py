@@ -57,10 +57,17 @@ def test_what_is_known_of_a_size_is_part_of_the_answer() -> None:
     assert equal_residues(halves, quarters, Residues(6, 2)) == Residues(12, 8)
 
 
-def test_extents_of_several_sizes_are_left_alone() -> None:
+def test_residues_of_several_sizes_are_left_alone() -> None:
     other = tirx.Var("w", "int64")
     assert equal_residues(SIZE + other, other + SIZE, ALL) is None
-    assert not never_more(SIZE, SIZE + other)
+
+
+def test_bounds_of_several_sizes_hold_for_each_on_its_own() -> None:
+    other = tirx.Var("w", "int64")
+    assert never_more(SIZE, SIZE + other) and not never_more(SIZE + 1, SIZE + other)
+    assert never_more(SIZE + 1, SIZE + other, least=1)
+    assert never_more(0, tirx.min(SIZE // 32 * (other // 32) * 21, number(300)))
+    assert not never_more(SIZE, other) and not never_more(SIZE, SIZE * other)
 
 
 def test_periods_that_are_too_long_are_left_alone() -> None:

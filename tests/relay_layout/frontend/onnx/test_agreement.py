@@ -65,6 +65,13 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (1, 4, 8, 3)},
         "the model was exported for inputs of which x.shape[2] % 4 == 1, got x.shape[2] = 8",
     ),
+    "pixels of all rows, of an image that was halved and doubled": (
+        f"({IMAGE}) => (float y) <float[4] f = {{1,1,2,2}}, int64[3] s = {{0,4,-1}}> {{ {HALVED} {DOUBLED} "
+        "a = Reshape (u, s) b = Reshape (x, s) y = Add (a, b) }",
+        {"x": (2, 4, 6, 10)},
+        {"x": (2, 4, 6, 9)},
+        "the model was exported for inputs of which x.shape[3] % 2 == 0, got x.shape[3] = 9",
+    ),
     "a number": (
         "(float[N,4] x, float[3,4] z) => (float y) { y = Add (x, z) }",
         {"x": (3, 4), "z": (3, 4)},

@@ -108,6 +108,14 @@ def test_elements_at_fewer_places_than_there_are(tmp_path: Path) -> None:
     check(tmp_path, "y = GatherElements <axis=1> (x, p)", places)
 
 
+@pytest.mark.parametrize("bounds", ["small, most", ", most", "small, "])
+def test_the_best_are_as_many_as_clipped_rows(bounds: str, tmp_path: Path) -> None:
+    constants = {"row": ints(2), "small": np.array(3), "most": np.array(8)}
+    nodes = f"""shape = Shape(x)  rows = Gather(shape, row)  number = Clip(rows, {bounds})
+        tall = Concat <axis=2> (x, x, x)  y, order = TopK <axis=2> (tall, number)"""
+    check(tmp_path, nodes, constants)
+
+
 def test_rows_of_pixels_are_as_long_as_windows(tmp_path: Path) -> None:
     constants = {"rows": ints(0, 4, -1), "w": np.ones((3, 4, 4), "float32")}
     model = model_of("r = Reshape(x, rows)  y = Conv <dilations=[2], pads=[0, 1]> (r, w)", constants, 19)

@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, Function] = {
     "copies": lambda x, y: x.mean(1, keepdim=True).expand_as(y) * 2,
     "parts of a tensor": replaced,
     "products": of_pixels,
+    "products of rows with columns": lambda x, y: x.mean((0, 1)).mT @ y.mean((0, 1)),
 }
 
 

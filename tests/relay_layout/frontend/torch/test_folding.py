@@ -67,6 +67,25 @@ def test_a_program_that_is_given_stays_as_it_is() -> None:
     assert list(program.constants) == constants and len(list(program.graph.nodes)) == nodes
 
 
+def test_a_constant_of_two_names_leaves_others_as_they_are(tmp_path: Path) -> None:
+    class Holder(nn.Module):
+        def __init__(self, strides: torch.Tensor) -> None:
+            super().__init__()
+            self.strides = strides
+
+    class Head(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.grid = torch.arange(6.0)
+            strides = torch.linspace(8, 32, 6)
+            self.one, self.other = Holder(strides), Holder(strides)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x + self.grid) * (self.one.strides / 2)
+
+    assert_agrees(session_of(Head().eval(), tmp_path, (IMAGE,)), Head(), (IMAGE,))
+
+
 def test_an_output_may_be_a_constant(tmp_path: Path) -> None:
     class Constant(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
