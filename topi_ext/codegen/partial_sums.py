@@ -6,9 +6,8 @@ instead (Higham, "The Accuracy of Floating Point Summation", SIAM J. Sci. Comput
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -104,14 +103,16 @@ class _Sums:
         """Additions to one place."""
         return max(self.added.values(), default=0)
 
-    def then(self, other: "_Sums") -> "_Sums":
-        """What both statements do, one after the other."""
-        return _Sums(
-            self.added + other.added,
-            self.stored | other.stored,
-            self.loops + other.loops,
-            self.is_open or other.is_open,
-        )
+    @classmethod
+    def of_all(cls, parts: Iterable["_Sums"]) -> "_Sums":
+        """What several statements do, one after the other."""
+        whole = cls()
+        for part in parts:
+            whole.added.update(part.added)
+            whole.stored |= part.stored
+            whole.loops += part.loops
+            whole.is_open |= part.is_open
+        return whole
 
 
 class _Reader:
@@ -119,18 +120,25 @@ class _Reader:
 
     def __init__(self) -> None:
         self._views: dict[Any, Any] = {}
+        # A loop that is taken in parts is asked for again, with all that is in it.
+        self._sums: dict[Any, _Sums] = {}
 
     def read(self, statement: Any) -> _Sums:
         """What a statement does with buffers of float32."""
+        if statement not in self._sums:
+            self._sums[statement] = self._read(statement)
+        return self._sums[statement]
+
+    def _read(self, statement: Any) -> _Sums:
         if isinstance(statement, tirx.BufferStore):
             return self._store(statement)
         if isinstance(statement, tirx.SeqStmt):
-            return reduce(_Sums.then, map(self.read, statement.seq))
+            return _Sums.of_all(map(self.read, statement.seq))
         if isinstance(statement, tirx.For):
             return self._loop(statement)
         if isinstance(statement, tirx.IfThenElse):
             cases = [case for case in (statement.then_case, statement.else_case) if case is not None]
-            return reduce(_Sums.then, map(self.read, cases))
+            return _Sums.of_all(map(self.read, cases))
         if isinstance(statement, tirx.AttrStmt):
             return self.read(statement.body)
         if isinstance(statement, tirx.DeclBuffer):
