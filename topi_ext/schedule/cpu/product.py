@@ -63,8 +63,7 @@ class Product(ProcessorRule):
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for fewer than 4 columns, and what is no such product."""
         sch = open_schedule(func)
-        inline_copies(sch)
-        anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
+        anchor = _product_in(sch)
         if anchor is None:
             return None
         extents = [loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1]]
@@ -73,15 +72,18 @@ class Product(ProcessorRule):
             return None
         tile = best_tile(rows, columns, multiplying(processor, pairs=multiplies_pairs(sch, anchor)))
         if None not in extents:
-            return open_schedule(_arranged(func, tile, processor))
+            return open_schedule(_arranged(sch, anchor, tile, processor))
         return open_schedule(_of_any_size(func, tile, processor))
 
 
-def _arranged(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
-    """The function with the tiles of its product, and what is before and after it in vectors."""
-    sch = open_schedule(func)
+def _product_in(sch: Schedule) -> SBlock | None:
+    """The first block that is a product, once those that copy are inlined."""
     inline_copies(sch)
-    anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
+    return next((block for block in child_blocks(sch) if is_product(sch, block)), None)
+
+
+def _arranged(sch: Schedule, anchor: SBlock, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
+    """The function with the tiles of its product, and what is before and after it in vectors."""
     sch.annotate(anchor, _TILED, 1)
     around = fuse_epilogue(sch, anchor)
     parallel = block_cycles(sch, anchor, tile.lanes) > processor.parallel_cycles
@@ -96,12 +98,11 @@ def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tir
     """The function for rows and columns of any number: tiles, or smaller ones, where there are as many."""
     plain = with_named_extents(func)
     sch = open_schedule(plain)
-    inline_copies(sch)
-    anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
-    rows, columns = (sch.get(loop).extent for loop in sch.get_loops(anchor)[-3:-1])
+    rows, columns = (sch.get(loop).extent for loop in sch.get_loops(_product_in(sch))[-3:-1])
 
     def tiled(each: Tile) -> tirx.PrimFunc:
-        return with_known_tiles(_arranged(plain, each, processor), _TILED)
+        sch = open_schedule(plain)
+        return with_known_tiles(_arranged(sch, _product_in(sch), each, processor), _TILED)
 
     whole = tiled(Tile(1, 1, tile.lanes))
     if fixed(columns) is None:
