@@ -32,8 +32,8 @@ from topi_ext.codegen.word_instructions import (
     width_of,
 )
 from topi_ext.indexing import WORD_BYTES
+from topi_ext.ir import substitute
 from topi_ext.processor import is_aarch64
-from topi_ext.schedule.overlap import substitute
 
 _NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
 """The second is of bytes where two neighbouring products add up to an int16."""

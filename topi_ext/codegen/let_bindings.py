@@ -13,7 +13,7 @@ from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.replacing import replacing
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import substitute
 
 _LAZY = "prim.if_then_else"
 

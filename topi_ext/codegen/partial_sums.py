@@ -16,10 +16,9 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.schedule.blocks import largest_divisor
-from topi_ext.schedule.nests import sequence
-from topi_ext.schedule.overlap import uses
+from topi_ext.ir import sequence, uses
 
 PART = 256
 """Additions of a part at most: so many that totals cost a hundredth of the time of a register tile."""

@@ -13,6 +13,7 @@ from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
+from topi_ext.ir import holds, loads_of
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
 PAIR = 2
@@ -50,13 +51,6 @@ def open_schedule(func: tirx.PrimFunc) -> Schedule:
         error_render_level="none",
     )
     return schedule
-
-
-def loads_of(body: Any) -> list[Any]:
-    """What a statement or an expression reads of tensors, those that say where another reads among them."""
-    loads: list[Any] = []
-    structural_walk(body, (TensorLoad, loads.append))
-    return loads
 
 
 def child_blocks(sch: Schedule) -> list[SBlock]:
@@ -235,11 +229,6 @@ def temporaries(sch: Schedule) -> Any:
     return sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
 
 
-def holds(buffers: Any, buffer: Any) -> bool:
-    """Whether ``buffer`` is one of ``buffers``."""
-    return any(buffer.same_as(other) for other in buffers)
-
-
 def try_inline(sch: Schedule, block: SBlock) -> bool:
     """Inline ``block`` into its consumers; False where TVM cannot, and then nothing has changed."""
     try:
@@ -255,10 +244,6 @@ def inline_small(sch: Schedule, block: SBlock) -> bool:
     What joins tensors and is read at several places in turn, such as the corners of boxes of all levels of a
     detector, grows by their product.
     """
-    return not _multiplies(sch, block) and try_inline(sch, block)
-
-
-def _multiplies(sch: Schedule, block: SBlock) -> bool:
     node = sch.get(block)
     results = [region.source for region in node.writes]
     reads = sum(
@@ -266,10 +251,15 @@ def _multiplies(sch: Schedule, block: SBlock) -> bool:
         for reader in sch.get_consumers(block)
         for load in loads_of(sch.get(reader).body)
     )
+    return not is_repeated_long(node, reads) and try_inline(sch, block)
+
+
+def is_repeated_long(block: SBlockNode, reads: int) -> bool:
+    """Would the code grow much if a block that is read ``reads`` times were inlined?"""
     if reads <= 1:
         return False
     nodes: list[Any] = []
-    structural_walk(node.body, (tvm.ir.Expr, nodes.append))
+    structural_walk(block.body, (tvm.ir.Expr, nodes.append))
     return (reads - 1) * len(nodes) > MOST_REPEATED
 
 
@@ -324,11 +314,6 @@ def has_reduction(func: tirx.PrimFunc) -> bool:
 
 def _reduces(block: SBlockNode) -> bool:
     return any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars)
-
-
-def largest_divisor(extent: int, most: int) -> int:
-    """Of ``extent``, at most ``most``."""
-    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 def loop_extent(sch: Schedule, loop: Any) -> int | None:

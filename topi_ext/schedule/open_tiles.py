@@ -7,7 +7,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_walk
 
 from topi_ext.extents import fixed
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import substitute
 
 _LARGE = 1 << 14
 

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.schedule.overlap import loops_within, substitute, unmarked
+from topi_ext.ir import loops_within, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"

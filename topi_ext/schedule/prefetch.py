@@ -12,9 +12,8 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.codegen.dot_products import is_dot
+from topi_ext.ir import loads_of, loops_within, substitute, unmarked
 from topi_ext.processor import LINE_BYTES
-from topi_ext.schedule.blocks import loads_of
-from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 
 PREFETCH = "topi_ext.prefetch"
 """Loop annotation: how many rows ahead weights are asked for, in how many streams, and rows of a step."""

@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.schedule.overlap import conjuncts, loops_within, substitute, unmarked, uses
+from topi_ext.ir import conjuncts, loops_within, substitute, unmarked, uses
 
 _LARGEST = 1 << 31
 

@@ -11,8 +11,8 @@ from tvm_ffi import structural_hash, structural_walk
 
 from topi_ext.codegen.bfloat16 import CONVERSIONS
 from topi_ext.extents import fixed
+from topi_ext.ir import uses
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
-from topi_ext.schedule.overlap import uses
 
 MOVE_CYCLES = 2.0
 """A vector from the level-2 cache or to it."""

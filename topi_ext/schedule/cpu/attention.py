@@ -15,14 +15,13 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import conjuncts, holds, loads_of, sequence, stored_by, substitute, uses
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     fuse_epilogue,
-    holds,
     inline_copies,
-    loads_of,
     loop_extent,
     open_schedule,
 )
@@ -39,16 +38,7 @@ from topi_ext.schedule.cpu.product import (
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.nests import (
-    fused_loops,
-    inside,
-    nests_of,
-    outer_loops,
-    sequence,
-    stored_by,
-    with_nests,
-)
-from topi_ext.schedule.overlap import conjuncts, substitute, uses
+from topi_ext.schedule.nests import fused_loops, inside, nests_of, outer_loops, with_nests
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4

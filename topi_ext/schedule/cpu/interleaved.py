@@ -13,14 +13,14 @@ from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.extents import fixed
+from topi_ext.ir import loads_of, substitute, uses
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, has_reduction, loads_of, open_schedule, simplified
+from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
 from topi_ext.schedule.choices import choices, range_of, within
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.nests import is_plain, nest_of, with_nests
-from topi_ext.schedule.overlap import substitute, uses
 
 MOST_ROWS = 4
 """Rows of which one is made."""

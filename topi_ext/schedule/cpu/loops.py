@@ -1,7 +1,7 @@
 """Everything else: vector and parallel loops for elementwise, data movement and reductions."""
 
 import logging
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
 from tvm import tirx
@@ -9,16 +9,15 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.codegen.identities import from_infinity
-from topi_ext.extents import fixed
+from topi_ext.extents import fixed, size_of
+from topi_ext.ir import holds, loads_of, uses
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     fusible,
-    holds,
     inline_small,
     is_reduction,
-    loads_of,
     loop_extent,
     open_schedule,
     temporaries,
@@ -34,7 +33,7 @@ from topi_ext.schedule.cpu.reductions import (
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, is_shared
 from topi_ext.schedule.last_turn import apply_last_apart
-from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
+from topi_ext.schedule.overlap import apply_overlap, overlap_tail
 from topi_ext.schedule.ragged import apply_ragged, mark_ragged
 from topi_ext.schedule.work import block_cycles
 
@@ -98,12 +97,6 @@ def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return apply_ragged(from_infinity(apply_overlap(apply_last_apart(func))))
 
 
-def _size(extents: Any) -> int | None:
-    """Their product; None where it is symbolic."""
-    sizes = [fixed(extent) for extent in extents]
-    return None if None in sizes else prod(size or 0 for size in sizes)
-
-
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
     """Give one block vectors, and threads where it is work of more than ``most_alone`` cycles.
 
@@ -148,7 +141,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
     rows = spatial[:-1]
     if (
         _gathers(sch, block)
-        and (_size([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
+        and (size_of([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
     ):
         # Code generation would take places out of vectors one by one; LLVM reads them from memory.
         if how.parallel:
@@ -167,7 +160,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         if extent is not None and extent % width:
             whole = False
             (overlap_tail if _may_repeat(sch, block) else mark_ragged)(sch, outer)
-    elif (size := _size([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
+    elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
         spatial = [outer]
         if size > how.lanes and size % how.lanes:
@@ -190,7 +183,7 @@ def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
     *rows, last = loops
     if whole and loop_extent(sch, last) is not None:
         return sch.fuse(*fusible(sch, loops))
-    size = _size([sch.get(loop).extent for loop in rows])
+    size = size_of([sch.get(loop).extent for loop in rows])
     enough = size is None or size >= (ENOUGH_ROWS if not whole else 2)
     return sch.fuse(*fusible(sch, rows)) if enough and rows else last
 
@@ -238,9 +231,9 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
         [buffer for buffer in buffers if holds(kept, buffer)]
         for buffers in ([load.source for load in loads], [region.source for region in node.writes])
     )
-    sizes = [_size(buffer.shape) for buffer in read]
+    sizes = [size_of(buffer.shape) for buffer in read]
     return all(
-        None not in (size, _size(buffer.shape)) and size != _size(buffer.shape)
+        None not in (size, size_of(buffer.shape)) and size != size_of(buffer.shape)
         for size in sizes
         for buffer in written
     )

@@ -20,9 +20,9 @@ from topi_ext.codegen import amx, neon_matrices
 from topi_ext.codegen.bfloat16 import without_conversion
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import loops_within, substitute, unmarked
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
-from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 _CONFIGURED, _IN_VECTORS, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(

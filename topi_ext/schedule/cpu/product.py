@@ -17,6 +17,7 @@ from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.extents import fixed
+from topi_ext.ir import loads_of, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -25,7 +26,6 @@ from topi_ext.schedule.blocks import (
     fusible,
     inline_copies,
     is_reduction,
-    loads_of,
     loop_extent,
     open_schedule,
 )
@@ -34,7 +34,7 @@ from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.last_turn import mark_last_apart
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.open_tiles import either, with_known_tiles
-from topi_ext.schedule.overlap import overlap_tail, uses
+from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
 _DTYPE = "float32"

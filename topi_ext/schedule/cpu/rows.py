@@ -12,15 +12,14 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.extents import fixed
+from topi_ext.ir import holds, loads_of
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     has_reduction,
-    holds,
     inline_small,
     is_reduction,
-    loads_of,
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops

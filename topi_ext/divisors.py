@@ -12,4 +12,9 @@ def divisors(number: int) -> tuple[int, ...]:
     return (*lower, *upper)
 
 
-__all__ = ["divisors"]
+def largest_divisor(extent: int, most: int) -> int:
+    """Of ``extent``, at most ``most``."""
+    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
+
+
+__all__ = ["divisors", "largest_divisor"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topi_ext.spaces.divisors import divisors
+from topi_ext.divisors import divisors
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 12, 36, 49, 97, 720])

@@ -1,0 +1,94 @@
+"""Small conveniences over TIR's statements and expressions that schedules and passes need."""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+
+def loads_of(body: Any) -> list[Any]:
+    """What a statement or an expression reads of tensors, those that say where another reads among them."""
+    loads: list[Any] = []
+    structural_walk(body, (TensorLoad, loads.append))
+    return loads
+
+
+def stored_by(nest: Any) -> list[Any]:
+    """The buffers that a statement stores to."""
+    found: list[tirx.BufferStore] = []
+    structural_walk(nest, (tirx.BufferStore, found.append))
+    return [store.buffer for store in found]
+
+
+def holds(buffers: Any, buffer: Any) -> bool:
+    """Whether ``buffer`` is one of ``buffers``."""
+    return any(buffer.same_as(other) for other in buffers)
+
+
+def uses(expression: Any, variable: tirx.Var) -> bool:
+    """Whether a variable stands anywhere in ``expression``."""
+    return occurrences(expression, variable) > 0
+
+
+def occurrences(expression: Any, variable: tirx.Var) -> int:
+    """How often a variable stands in ``expression``, which may be a statement."""
+    found: list[tirx.Var] = []
+    structural_walk(expression, (tirx.Var, found.append))
+    return sum(other.same_as(variable) for other in found)
+
+
+def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
+    """``expression`` with its variables replaced."""
+
+    def replace(variable: tirx.Var) -> Any:
+        for key, value in mapping.items():
+            if variable.same_as(key):
+                return value
+        return variable
+
+    return structural_map(expression, (tirx.Var, replace))
+
+
+def conjuncts(predicate: Any) -> list[Any]:
+    """The conditions that hold together; those on integers that are at most a bound as less than the next."""
+    if isinstance(predicate, tirx.And):
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    if isinstance(predicate, tirx.LE) and str(predicate.a.ty.dtype).startswith("int"):
+        return [tirx.LT(predicate.a, predicate.b + 1)]
+    return [predicate]
+
+
+def loops_within(body: Any) -> list[tirx.For]:
+    """All loops of a statement, inner ones first."""
+    found: list[tirx.For] = []
+    structural_walk(body, (tirx.For, found.append))
+    return found
+
+
+def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
+    """``loop`` without the annotation ``mark`` around another body, of another extent where one is given."""
+    annotations = {key: value for key, value in loop.annotations.items() if key != mark}
+    turns = loop.extent if extent is None else extent
+    return tirx.For(
+        loop.loop_var, loop.min, turns, loop.kind, body, loop.thread_binding, annotations, loop.step
+    )
+
+
+def sequence(statements: list[Any]) -> Any:
+    """One statement that does one or more in turn."""
+    return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+
+__all__ = [
+    "conjuncts",
+    "holds",
+    "loads_of",
+    "loops_within",
+    "occurrences",
+    "sequence",
+    "stored_by",
+    "substitute",
+    "unmarked",
+    "uses",
+]
