@@ -6,6 +6,12 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
+IF_THEN_ELSE = "prim.if_then_else"
+"""The operator that computes one of two expressions only."""
+
+VOLATILE = "tirx.volatile"
+"""Annotation of allocations that are read from memory each time, and not kept in registers."""
+
 
 def loads_of(body: Any) -> list[Any]:
     """What a statement or an expression reads of tensors, those that say where another reads among them."""
@@ -81,6 +87,8 @@ def sequence(statements: list[Any]) -> Any:
 
 
 __all__ = [
+    "IF_THEN_ELSE",
+    "VOLATILE",
     "conjuncts",
     "holds",
     "loads_of",

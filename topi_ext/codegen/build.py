@@ -28,7 +28,7 @@ from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.replacing import replaced, replacing
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
-from topi_ext.ir import holds
+from topi_ext.ir import VOLATILE, holds
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.bias_start import START
 from topi_ext.schedule.cpu.matrices import SUMS
@@ -49,9 +49,6 @@ _KEEP = "disable_lower_builtin"
 
 _PROMISE = "storage_alignment"
 """TVM's attribute of the alignment of parameters."""
-
-_VOLATILE = "tirx.volatile"
-"""TVM's annotation of allocations that are read from memory each time."""
 
 _SKIP_ASSERTS = "tirx.disable_assert"
 """TVM's option for functions that check nothing; by itself it skips checks when LLVM's code is generated."""
@@ -199,7 +196,7 @@ def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
         return allocation
     marks = {_KEEP: tirx.const(1, "int32")}
     if loads_again and buffer.scope() == START:
-        marks[_VOLATILE] = tirx.const(1, "int32")
+        marks[VOLATILE] = tirx.const(1, "int32")
     return tirx.AllocBuffer(buffer, {**allocation.annotations, **marks})
 
 

@@ -13,9 +13,7 @@ from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.replacing import replacing
-from topi_ext.ir import substitute
-
-_LAZY = "prim.if_then_else"
+from topi_ext.ir import IF_THEN_ELSE, substitute
 
 
 def flatten_bindings() -> tvm.transform.Pass:
@@ -35,7 +33,7 @@ def _flattened(store: tirx.BufferStore) -> tirx.BufferStore:
     def on_call(call: Call) -> None:
         nonlocal movable
         # What it guards may only be read where its condition holds.
-        movable = movable and not (isinstance(call.op, Op) and call.op.name == _LAZY)
+        movable = movable and not (isinstance(call.op, Op) and call.op.name == IF_THEN_ELSE)
 
     result = structural_map(store.value, (tirx.Let, on_binding))
     structural_walk(store.value, (Call, on_call))

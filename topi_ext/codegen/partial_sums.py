@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.ir import sequence, uses
+from topi_ext.ir import VOLATILE, sequence, uses
 
 PART = 256
 """Additions of a part at most: so many that totals cost a hundredth of the time of a register tile."""
@@ -30,9 +30,6 @@ _MOST_PLACES = 64
 """Places that one loop adds to: as many as there may be registers."""
 
 _DTYPE = "float32"
-
-_IN_MEMORY = "tirx.volatile"
-"""TVM's annotation of allocations that are read each time: totals in registers would take those of sums."""
 
 
 class _Place(NamedTuple):
@@ -315,7 +312,8 @@ class _Totals:
     def __init__(self, places: Sequence[_Place]) -> None:
         totals = _totals_of(places)
         pairs = list(zip(places, totals, strict=True))
-        mark = {_IN_MEMORY: tirx.const(1, "int32")}
+        # In registers, totals would take those of the sums.
+        mark = {VOLATILE: tirx.const(1, "int32")}
         self.allocated = [
             tirx.AllocBuffer(buffer, mark) for buffer in dict.fromkeys(total.buffer for total in totals)
         ]

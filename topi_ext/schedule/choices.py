@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.ir import Range
 from tvm_ffi import structural_map, structural_walk
 
-_EITHER = "prim.if_then_else"
+from topi_ext.ir import IF_THEN_ELSE
 
 Part = list[tuple[int, int]]
 """Where a part of a tensor begins and ends along every axis."""
@@ -18,7 +18,7 @@ def choices(body: Any) -> list[Any]:
     """The choices of a statement or an expression, inner ones first."""
     calls: list[Any] = []
     structural_walk(body, (tvm.ir.Call, calls.append))
-    return [call for call in calls if call.op.name == _EITHER]
+    return [call for call in calls if call.op.name == IF_THEN_ELSE]
 
 
 def within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
@@ -28,7 +28,7 @@ def within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
         analyzer.bind(variable, range_of(variable, begin, end))
 
     def either(call: tvm.ir.Call) -> Any:
-        if call.op.name != _EITHER or not isinstance(call.args[0], tirx.IntImm):
+        if call.op.name != IF_THEN_ELSE or not isinstance(call.args[0], tirx.IntImm):
             return call
         return call.args[1] if int(call.args[0]) else call.args[2]
 

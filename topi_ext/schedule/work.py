@@ -11,7 +11,7 @@ from tvm_ffi import structural_hash, structural_walk
 
 from topi_ext.codegen.bfloat16 import CONVERSIONS
 from topi_ext.extents import fixed
-from topi_ext.ir import uses
+from topi_ext.ir import IF_THEN_ELSE, uses
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
 
 MOVE_CYCLES = 2.0
@@ -24,7 +24,7 @@ FUNCTION_CYCLES = 80.0
 
 _SINGLE = (
     "prim.ceil",
-    "prim.if_then_else",
+    IF_THEN_ELSE,
     "tirx.fabs",
     "tirx.floor",
     "tirx.fma",

@@ -17,7 +17,7 @@ from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.extents import fixed
-from topi_ext.ir import loads_of, uses
+from topi_ext.ir import IF_THEN_ELSE, loads_of, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -38,8 +38,6 @@ from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
 _DTYPE = "float32"
-
-_CONDITION = "prim.if_then_else"
 
 _TILED = "topi_ext.tiled_product"
 """Block annotation: what it writes are the accumulators of a tile."""
@@ -260,7 +258,7 @@ def _has_conditions(sch: Schedule, anchor: SBlock) -> bool:
     """Whether the last pair of an odd depth is told from the others."""
     found: list[Any] = []
     structural_walk(sch.get(anchor).body, (Call, lambda call: found.append(call.op.name)))
-    return _CONDITION in found
+    return IF_THEN_ELSE in found
 
 
 def _float_load(element: Any) -> Any:
