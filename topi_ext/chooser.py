@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.kernel_choice import KernelChoice
@@ -25,7 +25,12 @@ class Records(Protocol):
 
 def estimated_us(workload: Workload, machine: Machine, gigahertz: float, winograd: bool = True) -> float:
     """Microseconds of the default kernel by estimate, on all threads of the machine."""
-    return family_of(workload).cheapest(workload, machine, winograd)[0] / machine.threads / (gigahertz * 1e3)
+    return _microseconds(family_of(workload).cheapest(workload, machine, winograd)[0], machine, gigahertz)
+
+
+def _microseconds(cycles: float, machine: Machine, gigahertz: float) -> float:
+    """Of work of ``cycles``, shared by all threads of the machine."""
+    return cycles / machine.threads / (gigahertz * 1e3)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,10 @@ class KernelChooser:
         winograd = self.winograd and not direct
         key = (workload, winograd, False)
         if key not in self._chosen:
-            self._chosen[key] = self._recorded(workload, winograd) or self._estimated(workload, winograd)
+            found = self._recorded(workload, winograd)
+            if found is None:
+                found = self._default(*family_of(workload).cheapest(workload, self.processor, winograd))
+            self._chosen[key] = found
         return self._chosen[key]
 
     def fastest(self, forms: Sequence[AnyWorkload], *, any_size: bool = False) -> AnyWorkload:
@@ -62,9 +70,7 @@ class KernelChooser:
         winograd = self.winograd and not direct
         key = (workload, winograd, True)
         if key not in self._chosen:
-            cycles, knobs = any_size_knobs(workload, self.processor, winograd)
-            microseconds = cycles / self.processor.threads / (self.gigahertz * 1e3)
-            self._chosen[key] = KernelChoice(knobs, "default", self.estimate_scale * microseconds)
+            self._chosen[key] = self._default(*any_size_knobs(workload, self.processor, winograd))
         return self._chosen[key]
 
     def _recorded(self, workload: Workload, winograd: bool) -> KernelChoice | None:
@@ -77,9 +83,9 @@ class KernelChooser:
         """What estimated times are multiplied with to stand beside those on record."""
         return self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
 
-    def _estimated(self, workload: Workload, winograd: bool) -> KernelChoice:
-        microseconds = self.estimate_scale * estimated_us(workload, self.processor, self.gigahertz, winograd)
-        knobs = family_of(workload).cheapest(workload, self.processor, winograd)[1]
+    def _default(self, cycles: float, knobs: Any) -> KernelChoice:
+        """The choice of knobs by their estimated cycles, over all threads."""
+        microseconds = self.estimate_scale * _microseconds(cycles, self.processor, self.gigahertz)
         return KernelChoice(knobs, "default", microseconds)
 
 
