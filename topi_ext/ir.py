@@ -14,7 +14,7 @@ VOLATILE = "tirx.volatile"
 
 
 def loads_of(body: Any) -> list[Any]:
-    """What a statement or an expression reads of tensors, those that say where another reads among them."""
+    """All loads in a statement or an expression, including those in indices of other loads."""
     loads: list[Any] = []
     structural_walk(body, (TensorLoad, loads.append))
     return loads
@@ -28,17 +28,17 @@ def stored_by(nest: Any) -> list[Any]:
 
 
 def holds(buffers: Any, buffer: Any) -> bool:
-    """Whether ``buffer`` is one of ``buffers``."""
+    """Is ``buffer`` one of ``buffers``?"""
     return any(buffer.same_as(other) for other in buffers)
 
 
 def uses(expression: Any, variable: tirx.Var) -> bool:
-    """Whether a variable stands anywhere in ``expression``."""
+    """Does a variable occur anywhere in ``expression``, which may be a statement?"""
     return occurrences(expression, variable) > 0
 
 
 def occurrences(expression: Any, variable: tirx.Var) -> int:
-    """How often a variable stands in ``expression``, which may be a statement."""
+    """How often a variable occurs in ``expression``, which may be a statement."""
     found: list[tirx.Var] = []
     structural_walk(expression, (tirx.Var, found.append))
     return sum(other.same_as(variable) for other in found)
@@ -57,7 +57,7 @@ def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
 
 
 def conjuncts(predicate: Any) -> list[Any]:
-    """The conditions that hold together; those on integers that are at most a bound as less than the next."""
+    """The conditions that a predicate joins by "and"; ``a <= b`` of integers is given as ``a < b + 1``."""
     if isinstance(predicate, tirx.And):
         return conjuncts(predicate.a) + conjuncts(predicate.b)
     if isinstance(predicate, tirx.LE) and str(predicate.a.ty.dtype).startswith("int"):
@@ -73,7 +73,7 @@ def loops_within(body: Any) -> list[tirx.For]:
 
 
 def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
-    """``loop`` without the annotation ``mark`` around another body, of another extent where one is given."""
+    """``loop`` without the annotation ``mark``, with another body and, if given, another extent."""
     annotations = {key: value for key, value in loop.annotations.items() if key != mark}
     turns = loop.extent if extent is None else extent
     return tirx.For(
@@ -82,7 +82,7 @@ def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.F
 
 
 def sequence(statements: list[Any]) -> Any:
-    """One statement that does one or more in turn."""
+    """One statement that executes one or more in order."""
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
 

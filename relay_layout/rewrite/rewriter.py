@@ -1,6 +1,7 @@
 """From a solution to a new function: operators with new attributes, transforms where it says."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,17 +90,11 @@ class _Rewriter:
         name = "main"
         dataflow = all(node.operator for node in self.graph.nodes)
         with self.builder.function(name, list(function.params), attrs=function_attributes(function)):
-            if dataflow:
-                with self.builder.dataflow():
-                    for node in self.graph.nodes:
-                        self._emit(node)
-                    result = self._output(self.graph.output)
-                    output = self.builder.emit_output(result)
-            else:
+            with self.builder.dataflow() if dataflow else nullcontext():
                 for node in self.graph.nodes:
                     self._emit(node)
                 result = self._output(self.graph.output)
-                output = self.builder.emit(result)
+                output = (self.builder.emit_output if dataflow else self.builder.emit)(result)
             if isinstance(result, relax.Var) and str(result.name) in self.names:
                 self.names[str(output.name)] = self.names[str(result.name)]
             self.builder.emit_func_output(output)
