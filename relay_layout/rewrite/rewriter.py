@@ -1,4 +1,4 @@
-"""From a solution to a new function: operators with new attributes, transforms where it says."""
+"""From a solution to a new function: operators get new attributes, and transforms are inserted."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -40,7 +40,7 @@ class Placement:
 
 @dataclass
 class TransformCount:
-    """Transforms that remain to be done at run time; ``moves`` are their values, from where and to where."""
+    """Transforms that remain at run time; ``moves`` are their values, with the layouts before and after."""
 
     activations: int = 0
     activation_bytes: int = 0
@@ -106,7 +106,7 @@ class _Rewriter:
         for kept in self.forms.values():
             for layout, expression in kept.items():
                 if not isinstance(expression, Constant):
-                    # What only passes a tensor on comes after what computed it.
+                    # An expression that only passes a tensor on comes after the one that computed it.
                     forms.setdefault(_name_of(expression), layout)
         return Rewritten(module[name], self.placements, self.transforms, self.names, forms)
 
