@@ -13,18 +13,21 @@ VOLATILE = "tirx.volatile"
 """Annotation of allocations that are read from memory each time, and not kept in registers."""
 
 
+def nodes_of(root: Any, kinds: Any) -> list[Any]:
+    """All nodes of a class, or of a tuple of classes, in ``root``; inner ones come first."""
+    found: list[Any] = []
+    structural_walk(root, (kinds, found.append))
+    return found
+
+
 def loads_of(body: Any) -> list[Any]:
     """All loads in a statement or an expression, including those in indices of other loads."""
-    loads: list[Any] = []
-    structural_walk(body, (TensorLoad, loads.append))
-    return loads
+    return nodes_of(body, TensorLoad)
 
 
 def stored_by(nest: Any) -> list[Any]:
     """The buffers that a statement stores to."""
-    found: list[tirx.BufferStore] = []
-    structural_walk(nest, (tirx.BufferStore, found.append))
-    return [store.buffer for store in found]
+    return [store.buffer for store in nodes_of(nest, tirx.BufferStore)]
 
 
 def holds(buffers: Any, buffer: Any) -> bool:
@@ -39,9 +42,7 @@ def uses(expression: Any, variable: tirx.Var) -> bool:
 
 def occurrences(expression: Any, variable: tirx.Var) -> int:
     """How often a variable occurs in ``expression``, which may be a statement."""
-    found: list[tirx.Var] = []
-    structural_walk(expression, (tirx.Var, found.append))
-    return sum(other.same_as(variable) for other in found)
+    return sum(other.same_as(variable) for other in nodes_of(expression, tirx.Var))
 
 
 def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
@@ -65,13 +66,6 @@ def conjuncts(predicate: Any) -> list[Any]:
     return [predicate]
 
 
-def loops_within(body: Any) -> list[tirx.For]:
-    """All loops of a statement, inner ones first."""
-    found: list[tirx.For] = []
-    structural_walk(body, (tirx.For, found.append))
-    return found
-
-
 def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
     """``loop`` without the annotation ``mark``, with another body and, if given, another extent."""
     annotations = {key: value for key, value in loop.annotations.items() if key != mark}
@@ -92,7 +86,7 @@ __all__ = [
     "conjuncts",
     "holds",
     "loads_of",
-    "loops_within",
+    "nodes_of",
     "occurrences",
     "sequence",
     "stored_by",

@@ -28,7 +28,7 @@ from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.replacing import replaced, replacing
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
-from topi_ext.ir import VOLATILE, holds
+from topi_ext.ir import VOLATILE, holds, nodes_of
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.bias_start import START
 from topi_ext.schedule.cpu.matrices import SUMS
@@ -145,8 +145,7 @@ def keep_on_stack() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        allocations: list[tirx.AllocBuffer] = []
-        structural_walk(func.body, (tirx.AllocBuffer, allocations.append))
+        allocations = nodes_of(func.body, tirx.AllocBuffer)
         if not allocations:
             return func
         loads_again = is_aarch64(func.attrs["target"])

@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.ir import VOLATILE, sequence, uses
+from topi_ext.ir import VOLATILE, nodes_of, sequence, uses
 
 PART = 256
 """The most additions in a part; adding up the totals then takes 1% of the time of a register tile."""
@@ -138,8 +138,7 @@ class _Reader:
         if isinstance(statement, tirx.AttrStmt):
             return self.read(statement.body)
         if isinstance(statement, tirx.DeclBuffer):
-            viewed: list[Any] = []
-            structural_walk(statement.data, (tirx.Var, viewed.append))
+            viewed = nodes_of(statement.data, tirx.Var)
             if viewed:
                 self._views[statement.buffer] = self._memory(viewed[0])
         return _Sums()

@@ -13,7 +13,7 @@ from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of
+from topi_ext.ir import holds, loads_of, nodes_of
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
 PAIR = 2
@@ -79,8 +79,7 @@ def carried_workload(func: tirx.PrimFunc) -> tuple[str, Any] | None:
     """
     if not isinstance(func.body, SBlockRealize):
         return None
-    blocks: list[SBlockNode] = []
-    structural_walk(func.body.block.body, (SBlockNode, blocks.append))
+    blocks = nodes_of(func.body.block.body, SBlockNode)
     found = _workload_among(blocks)
     return None if found is None else (found[1], blocks[found[0]].annotations)
 
@@ -258,9 +257,7 @@ def is_repeated_long(block: SBlockNode, reads: int) -> bool:
     """Would the code grow much if a block that is read ``reads`` times were inlined?"""
     if reads <= 1:
         return False
-    nodes: list[Any] = []
-    structural_walk(block.body, (tvm.ir.Expr, nodes.append))
-    return (reads - 1) * len(nodes) > MOST_REPEATED
+    return (reads - 1) * len(nodes_of(block.body, tvm.ir.Expr)) > MOST_REPEATED
 
 
 def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -307,9 +304,7 @@ def is_reduction(sch: Schedule, block: SBlock) -> bool:
 
 def has_reduction(func: tirx.PrimFunc) -> bool:
     """Does any block of a function reduce over any of its axes?"""
-    blocks: list[SBlockNode] = []
-    structural_walk(func.body, (SBlockNode, blocks.append))
-    return any(map(_reduces, blocks))
+    return any(map(_reduces, nodes_of(func.body, SBlockNode)))
 
 
 def _reduces(block: SBlockNode) -> bool:

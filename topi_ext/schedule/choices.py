@@ -6,9 +6,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import Range
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
-from topi_ext.ir import IF_THEN_ELSE
+from topi_ext.ir import IF_THEN_ELSE, nodes_of
 
 Part = list[tuple[int, int]]
 """Where a part of a tensor begins and ends along every axis."""
@@ -16,9 +16,7 @@ Part = list[tuple[int, int]]
 
 def choices(body: Any) -> list[Any]:
     """The choices of a statement or an expression, inner ones first."""
-    calls: list[Any] = []
-    structural_walk(body, (tvm.ir.Call, calls.append))
-    return [call for call in calls if call.op.name == IF_THEN_ELSE]
+    return [call for call in nodes_of(body, tvm.ir.Call) if call.op.name == IF_THEN_ELSE]
 
 
 def within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:

@@ -18,7 +18,7 @@ from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed, size_of
-from topi_ext.ir import holds, loads_of, substitute
+from topi_ext.ir import holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -66,8 +66,7 @@ def is_shared(sch: Schedule, block: SBlock) -> bool:
 
 
 def _is_shared(node: SBlockNode, readers: Sequence[SBlockNode]) -> bool:
-    found: list[Any] = []
-    structural_walk(node.body, (tirx.Div, found.append))
+    found = nodes_of(node.body, tirx.Div)
     structural_walk(
         node.body, (tvm.ir.Call, lambda call: found.append(call) if call.op.name in _DEAR else None)
     )

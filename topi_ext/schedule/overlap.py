@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.ir import conjuncts, loops_within, substitute, unmarked, uses
+from topi_ext.ir import conjuncts, nodes_of, substitute, unmarked, uses
 
 _LONGEST_TILE = 1 << 30
 
@@ -35,13 +35,13 @@ def overlap_tail(sch: Schedule, loop: Any) -> None:
 def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
     analyzer = tvm.sym.Analyzer()
-    for loop in loops_within(func.body):
+    for loop in nodes_of(func.body, tirx.For):
         analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
     def on_loop(loop: tirx.For) -> tirx.For:
         if TILE_LOOP not in loop.annotations:
             return loop
-        tile = loops_within(loop.body)
+        tile = nodes_of(loop.body, tirx.For)
         body = structural_map(
             loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(analyzer, realize, tile))
         )

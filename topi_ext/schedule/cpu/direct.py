@@ -164,7 +164,7 @@ class _Nest:
         return sch.fuse(*turning)
 
     def _starts_from_bias(self) -> bool:
-        """Are sums so short that starting from the bias saves time? Sums of integers are exact only without it."""
+        """Are sums so short that starting from the bias saves time? Integers are only exact without it."""
         workload = self.workload
         floating = workload.dtype.startswith("float") and workload.out_dtype.startswith("float")
         return workload.is_depthwise and not workload.padded_lanes and floating

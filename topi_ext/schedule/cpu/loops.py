@@ -6,11 +6,10 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_walk
 
 from topi_ext.codegen.identities import from_infinity
 from topi_ext.extents import fixed, size_of
-from topi_ext.ir import holds, loads_of, uses
+from topi_ext.ir import holds, loads_of, nodes_of, uses
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -288,6 +287,5 @@ def _vector_of(sch: Schedule, loop: Any) -> Any:
 
 def _is_bounded(sch: Schedule, loop: Any) -> bool:
     """Does a condition on the copied element depend on the loop, as in a tile that may overlap another?"""
-    found: list[Any] = []
-    structural_walk(sch.get(loop).body, (SBlockRealize, found.append))
+    found = nodes_of(sch.get(loop).body, SBlockRealize)
     return any(uses(realize.predicate, sch.get(loop).loop_var) for realize in found)

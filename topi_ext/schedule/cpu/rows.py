@@ -9,10 +9,10 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of
+from topi_ext.ir import holds, loads_of, nodes_of
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -123,8 +123,7 @@ def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
 def _axes_of_loops(sch: Schedule, block: SBlock) -> int:
     """How many outer loops of a block are its axes, one each and in order."""
     loops = [sch.get(loop) for loop in sch.get_loops(block)]
-    found: list[Any] = []
-    structural_walk(loops[-1].body if loops else None, (SBlockRealize, found.append))
+    found = nodes_of(loops[-1].body if loops else None, SBlockRealize)
     values = found[0].iter_values if found else []
     along = [value.same_as(loop.loop_var) for loop, value in zip(loops, values, strict=False)]
     return [*along, False].index(False)

@@ -1,7 +1,6 @@
 """Copies that bring another axis innermost: exact for every extent, in whole vectors."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from kernel_harness import (
     target_for,
 )
 from tvm import te, tirx, topi
-from tvm_ffi import structural_walk
 
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.rules import Joined, Transpose
 
 TARGET = target_for(host_cpus()[-1])
@@ -111,8 +110,7 @@ def test_a_result_that_is_a_part_of_a_tensor() -> None:
     left, right = te.placeholder((3, 20), "float32", "left"), te.placeholder((20, 18), "float32", "right")
     func = prim_func([left, right, topi.concatenate([left, topi.transpose(right, (1, 0))], 0)])
     scheduled = scheduled_by(Joined(), func, TARGET).mod["main"]
-    shuffles: list[Any] = []
-    structural_walk(scheduled.body, (tirx.Shuffle, shuffles.append))
+    shuffles = nodes_of(scheduled.body, tirx.Shuffle)
     assert shuffles
     arrays = [numbered((3, 20)), numbered((20, 18))]
     found = run_guarded(compile_function(scheduled, TARGET), arrays, (21, 20), "float32")
@@ -210,6 +208,5 @@ def test_what_is_no_such_copy_is_left_to_others(build: Callable[[te.Tensor], te.
 def test_threads_are_for_many_tiles(shape: tuple[int, ...], parallel: bool) -> None:
     data = te.placeholder(shape, "float32")
     func = prim_func([data, topi.transpose(data, (0, 2, 1))])
-    loops: list[Any] = []
-    structural_walk(scheduled_by(Transpose(), func, TARGET).mod["main"].body, (tirx.For, loops.append))
+    loops = nodes_of(scheduled_by(Transpose(), func, TARGET).mod["main"].body, tirx.For)
     assert [loop.kind == tirx.ForKind.PARALLEL for loop in loops] == [parallel]
