@@ -86,25 +86,34 @@ class ConvolutionKnobs:
 
 @dataclass(frozen=True)
 class WinogradKnobs:
-    """Named knobs of the Winograd convolution.
-
-    ``tile``: results a side that one tile computes, 2 or 4. ``in_lanes``, ``out_lanes``: channels in one
-    vector of the transformed input and of the results. ``tile_pixels`` x ``tile_channels``: accumulators of
-    the products, in tiles and in vectors of output channels. ``order``: "pixels" hands chunks of ``rows``
-    rows of tiles to the threads, "channels" the output channels. ``pad_at`` and ``prefetch``: as for the
-    direct convolution; "chunk" is for order "pixels". Of images of any size a chunk has ``rows`` tiles, in
-    both orders, and nothing is copied for a border.
-    """
+    """Named knobs of the Winograd convolution."""
 
     tile: int
+    """Results along each side of a tile, 2 or 4."""
+
     in_lanes: int
+    """Channels in one vector of the transformed input."""
+
     out_lanes: int
+    """Channels in one vector of the results."""
+
     tile_pixels: int
+    """Tiles whose products are accumulated in registers."""
+
     tile_channels: int
+    """Vectors of output channels whose products are accumulated in registers."""
+
     order: Order = "pixels"
+    """What threads share: "pixels" chunks of tiles, "channels" the output channels."""
+
     rows: int = 1
+    """Rows of tiles in one chunk; for images of any size, tiles in one chunk, in both orders."""
+
     pad_at: PadAt = "stage"
+    """As for the direct convolution; "chunk" is for order "pixels". Images of any size are not copied."""
+
     prefetch: bool = True
+    """As for the direct convolution."""
 
     @property
     def weight_vector(self) -> int:
