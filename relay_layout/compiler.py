@@ -1,4 +1,4 @@
-"""The whole way from a model to something that runs."""
+"""Compilation from end to end: from a model to an artifact."""
 
 import os
 import time
@@ -49,14 +49,14 @@ from relay_layout.tensor_specs import Border, border_of, tensor_specs
 from relay_layout.versions import __version__
 
 SOURCES = ("tuned", "modelled", "default", "fallback")
-"""Where the kernels of convolutions and poolings come from, as a report counts them."""
+"""Where kernels of convolutions and poolings come from, in the order in which a report counts them."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A converted module, the report of what was done to it, and what the layouts were chosen from.
+    """A converted module, a report of what was done, and the plans by which layouts were chosen.
 
-    ``plan`` is that of "main", ``plans_of_bodies`` are those of what it runs as loops and branches.
+    ``plan`` is that of "main"; ``plans_of_bodies`` are those of the loops and branches that it runs.
     """
 
     module: tvm.IRModule
@@ -74,9 +74,9 @@ class CompiledModel:
 
     @property
     def report(self) -> dict[str, Any]:
-        """The fields that ``relay-layout compile --json`` prints of the compilation.
+        """The fields that ``relay-layout compile --json`` prints about the compilation.
 
-        Of several targets, those of each under ``targets``, with its ``name``, and the sum of
+        For several targets these are a list ``targets``, with a ``name`` in each, and the sum of their
         ``compile_seconds``.
         """
         builds = self.manifest.builds
@@ -120,14 +120,14 @@ def convert(
     a params file, or arrays by name. ``target`` is anything that
     :func:`relay_layout.targets.resolve_target` takes, and ``threads`` how many its kernels are shaped for
     (all cores by default). The layout options are those of ``relay-layout compile``. ``input_layouts`` and
-    ``output_layouts`` fix layouts at the border, by name. ``input_dim_orders`` and ``output_dim_orders``
-    declare the order in which dimensions lie in memory, such as (0, 2, 3, 1), while shapes stay as they are;
-    they go before what the model declares. A ``backend`` is asked for each operator which layouts and
-    alignments it accepts. Costs come from ``tuning_records``, logs of ``relay-layout tune``, and from the
-    package's own unless ``shipped_records`` is false; ``winograd`` false keeps to kernels that round like the
-    direct convolution.
-    ``precision`` is what floats are multiplied in: "fp32", "bf16" on processors that have instructions for
-    it, "fp16" or "tf32" on CUDA. Raises members of :class:`RelayLayoutError`.
+    ``output_layouts`` fix layouts of inputs and outputs, by name. ``input_dim_orders`` and
+    ``output_dim_orders`` declare the order in which dimensions lie in memory, such as (0, 2, 3, 1), while
+    shapes stay as they are; they override what the model declares. A ``backend`` is asked for each operator
+    which layouts and alignments it accepts. Costs come from ``tuning_records``, logs of ``relay-layout
+    tune``, and from the package's own logs unless ``shipped_records`` is false. With ``winograd`` false only
+    kernels that round like the direct convolution are used. ``precision`` is what floats are multiplied in:
+    "fp32", "bf16" on processors that have instructions for it, "fp16" or "tf32" on CUDA. Raises subclasses of
+    :class:`RelayLayoutError`.
     """
     request = LayoutRequest.parse(
         desired_layout,
@@ -176,13 +176,13 @@ def compile(
     report: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
-    """Compile a model: import, convert layouts, lower with our kernels, build.
+    """Compile a model: import it, convert layouts, lower it with our kernels, and build it.
 
-    Arguments are those of :func:`convert`, but ``target`` may also be a list of targets, the one that asks
-    least of a machine first: the result holds code for each, and where it is loaded the last one that the
-    machine can run is taken. ``report`` is a file ending in .html or .json for what was chosen and why
-    (:mod:`relay_layout.report`), ``progress`` is called with one line per stage. Raises members
-    of :class:`RelayLayoutError`.
+    Arguments are those of :func:`convert`, but ``target`` may also be a list of targets, the least demanding
+    first. The result then holds code for each, and a machine that loads it takes the last one that it can
+    run. ``report`` is a file ending in .html or .json for what was chosen and why
+    (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Raises subclasses of
+    :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()
@@ -219,7 +219,7 @@ def compile(
     if report is not None:
         say(f"writing {os.fspath(report)}")
         write_report(report, model_report(model, producer, [each.report for each in built if each.report]))
-    # The border's layouts are fixed by the request, so they are the same for all targets.
+    # The request fixes the layouts of inputs and outputs, so they are the same for all targets.
     inputs, outputs = built[0].specs
     ranks = {spec.name: len(spec.shape) for spec in inputs}
     checked = tuple(Condition(text, ranks) for text in conditions)
@@ -229,7 +229,7 @@ def compile(
 
 @dataclass(frozen=True)
 class _Built:
-    """A network for one target, and its part of a report where one is asked for."""
+    """A network for one target, and its part of the report if one was asked for."""
 
     build: Build
     content: Content
@@ -247,7 +247,10 @@ def _built(
     since: float,
     described: bool,
 ) -> _Built:
-    """Convert, lower and build for one target; its seconds count from ``since``."""
+    """Convert, lower and build for one target; ``since`` is when that began, by ``time.perf_counter``.
+
+    With ``described`` the result has its part of a report.
+    """
     say(f"target {target.name}: {target.description}")
     say("converting layouts")
     converted, conversion = convert_network(module, request, target)
@@ -272,7 +275,7 @@ def _built(
 def _calls(
     lowered: Lowered, planned: tvm.IRModule, conversion: ConversionReport, variants: Mapping[str, str]
 ) -> list[KernelCall]:
-    """The calls that run, of "main" and then of each body, whose operators have its name before theirs."""
+    """The kernel calls of "main" and then of each body, whose name is prefixed to those of its operators."""
     found = renamed(calls_left(lowered.calls, called_functions(planned), variants), conversion.names)
     for body, calls in lowered.calls_of_bodies.items():
         left = calls_left(calls, called_functions(planned, symbol_of(body)), variants)
@@ -285,7 +288,7 @@ def _calls(
 def _in_precision(
     wanted: Sequence[TargetLike], precision: str, resolve: Callable[..., BuildTarget]
 ) -> list[BuildTarget]:
-    """The targets, of which those that do not compute in ``precision`` do in float32 if any other does."""
+    """The targets in ``precision``; those that lack it use float32, unless all of them lack it."""
     targets, refused = [], []
     for name in wanted:
         try:
@@ -299,7 +302,7 @@ def _in_precision(
 
 
 def _check_targets(targets: Sequence[BuildTarget]) -> None:
-    """Refuse, before any work is done, targets that nothing here links for or that cannot be told apart."""
+    """Raise TargetError, before any work is done, for targets that cannot be linked here, and duplicates."""
     if not targets:
         raise TargetError("the list of targets is empty")
     for index, target in enumerate(targets):

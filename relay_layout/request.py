@@ -11,32 +11,43 @@ from relay_layout.targets.backend import LayoutBackend, check_backend
 
 @dataclass(frozen=True)
 class LayoutRequest:
-    """What the caller wants of layouts.
-
-    ``desired_layouts`` is None for the solver's own choice, ``{}`` for none, or Relay's dictionary of
-    operator name to layouts. ``for_all`` is a layout for every convolution with its axes instead.
-    ``skip_layers`` counts convolutions from 0 in the order they run. There must be as many, but not where a
-    request is ``for_any_module``: Relay's LayoutConfig holds for whatever is converted within it. With
-    ``alter`` the callbacks of ``register_alter_op_layout`` are asked. ``input_layouts`` and
-    ``output_layouts`` are layouts that inputs come in and outputs leave in, by name; others stay as the
-    module has them. ``input_dim_orders`` and ``output_dim_orders`` say in which order dimensions lie in
-    memory while shapes stay as the module has them, and go before what the module itself declares. A
-    ``backend`` is asked per operator what layouts it accepts.
-    """
+    """What the caller wants of layouts."""
 
     desired_layouts: Mapping[str, Sequence[str]] | None = None
+    """Relay's dictionary of operator name to layouts; None leaves the choice to the solver, ``{}`` converts
+    nothing."""
+
     for_all: str | None = None
+    """A layout for every convolution that has its axes, in place of ``desired_layouts``."""
+
     skip_layers: frozenset[int] = frozenset()
+    """Convolutions to leave alone, counted from 0 in the order in which they run."""
+
     for_any_module: bool = False
+    """May ``skip_layers`` name convolutions that a module does not have? Relay's LayoutConfig holds for
+    whatever is converted within it."""
+
     alter: bool = False
+    """Call the callbacks of ``register_alter_op_layout``?"""
+
     input_layouts: Mapping[str, str] = field(default_factory=dict)
+    """Layouts of inputs, by name; other inputs stay as the module has them."""
+
     output_layouts: Mapping[str, str] = field(default_factory=dict)
+    """Layouts of outputs, by name; other outputs stay as the module has them."""
+
     backend: LayoutBackend | None = None
+    """Asked for each operator which layouts it accepts."""
+
     input_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The order in which dimensions of inputs lie in memory, by name. Shapes stay as the module has them, and
+    what the module declares itself is overridden."""
+
     output_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """As ``input_dim_orders``, for outputs."""
 
     def inside(self) -> "LayoutRequest":
-        """The same for a body: a function that "main" runs, whose inputs and outputs stay as they are."""
+        """The request for a body, a function that "main" runs: its inputs and outputs stay as they are."""
         return replace(
             self,
             skip_layers=frozenset(),
@@ -59,9 +70,9 @@ class LayoutRequest:
         input_dim_orders: Mapping[str, Sequence[int]] | None = None,
         output_dim_orders: Mapping[str, Sequence[int]] | None = None,
     ) -> "LayoutRequest":
-        """From the command line's options: ``auto``, ``none``, a layout name, or a dictionary.
+        """The request for the command line's options: ``auto``, ``none``, a layout's name, or a dictionary.
 
-        Raises LayoutError for what is no layout, for a dictionary that no operator can follow, and for
+        Raises LayoutError for text that is not a layout, a dictionary that no operator can follow, and
         options that contradict one another.
         """
         _check(desired_layout, operators, desired_layouts, skip_layers)

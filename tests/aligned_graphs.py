@@ -30,6 +30,7 @@ from relay_layout.verify.padding import Paddings
 from tests import layout_graphs
 from tests import layout_moves as moves
 from tests import layout_steps as steps_of
+from tests.fuzzing import smallest_failure
 from tests.layout_graphs import Step
 from tests.layout_steps import Graph
 from tests.relay_layout.verify.mutation import some_mutants
@@ -304,25 +305,9 @@ def _mutants_are_refused(
 
 def failure(seed: int, steps: int) -> str | None:
     """The reproducer of the smallest beginning of a graph that fails, None if it does not."""
-    error = _error(seed, steps)
-    if error is None:
-        return None
-    for fewer in range(1, steps):
-        found = _error(seed, fewer)
-        if found is not None:
-            steps, error = fewer, found
-            break
-    return f"tests.aligned_graphs.check({seed}, {steps}): {error}"
+    return smallest_failure(__name__, check, seed, steps)
 
 
 def fuzzed(seed: int) -> str | None:
     """One graph of the sweep: its size follows from the seed."""
     return failure(seed, 3 + seed % 9)
-
-
-def _error(seed: int, steps: int) -> str | None:
-    try:
-        check(seed, steps)
-    except Exception as error:
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return None

@@ -9,40 +9,22 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 
 import relay_layout
-from tests.fuzzing import add_constants, outcome
+from tests.fuzzing import failure
+from tests.onnx_nodes import Nodes
+from tests.onnx_reference import reference_session
 
 LENGTH = 12
 """Elements of each input."""
 
 
 @dataclass
-class Vectors:
-    """Nodes in the syntax of ``onnx.parser``, and the vectors they made, each with what its length is."""
+class Vectors(Nodes):
+    """A graph, and the vectors that its nodes made, each with what its length is."""
 
-    random: np.random.Generator
-    nodes: list[str] = field(default_factory=list)
-    constants: dict[str, Any] = field(default_factory=dict)
     vectors: list[tuple[str, int]] = field(default_factory=list)
-    names: int = 0
     numbers: int = 0
-
-    def name(self) -> str:
-        self.names += 1
-        return f"v{self.names}"
-
-    def constant(self, value: Any) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(value)
-        return name
-
-    def node(self, expression: str) -> str:
-        name = self.name()
-        self.nodes.append(f"{name} = {expression}")
-        return name
 
     def add(self, name: str, number: int | None = None) -> None:
         """A vector of a number of elements, by default of one that no other has."""
@@ -140,25 +122,18 @@ def random_model(seed: int) -> Any:
     names = [name for name, _ in graph.vectors[-2:]]
     outputs = [graph.node(f"Identity({name})") for name in names]
     declared = ", ".join(f"float[n{place}] {name}" for place, name in enumerate(outputs))
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> counted '
-        f"(float[{LENGTH}] x, float[{LENGTH}] y) => ({declared}) {{ {'  '.join(graph.nodes)} }}"
-    )
-    add_constants(model, graph.constants)
-    return model
+    return graph.model(f"(float[{LENGTH}] x, float[{LENGTH}] y) => ({declared})", opset=17)
 
 
 def fuzzed(seed: int) -> str | None:
     """The reproducer of a graph that fails, None if it does not."""
-    return outcome(check, seed)
+    return failure(__name__, check, seed)
 
 
 def check(seed: int) -> None:
     """One artifact gives what ONNX Runtime gives, of data that leave many elements, some, and none."""
     model = random_model(seed)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    reference = reference_session(model.SerializeToString())
     with TemporaryDirectory() as folder:
         relay_layout.compile(model, shipped_records=False, threads=1).save(Path(folder) / "model.rla")
         session = relay_layout.load(Path(folder) / "model.rla", threads=1)

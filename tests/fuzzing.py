@@ -1,7 +1,10 @@
 """What the sweeps of random graphs share: seeds in chunks, and the reproducers of those that fail."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
+
+_LONGEST = 300
+"""Characters of an error that are shown."""
 
 
 def chunks(seeds: range, size: int) -> list[range]:
@@ -14,18 +17,22 @@ def failures(fuzzed: Callable[[int], str | None], seeds: range) -> list[str]:
     return [message for message in map(fuzzed, seeds) if message is not None]
 
 
-def outcome(check: Callable[[int], Any], seed: int) -> str | None:
-    """The reproducer of a graph that fails, None if it does not."""
+def failure(module: str, check: Callable[..., Any], *arguments: Any) -> str | None:
+    """The call of a module's ``check`` that fails, with what it raises; None if it does not fail."""
     try:
-        check(seed)
+        check(*arguments)
     except Exception as error:
-        place = f"{check.__module__}.{check.__name__}({seed})"
-        return f"{place}: {type(error).__name__}: {str(error).strip()}"
+        called = f"{module}.check({', '.join(map(repr, arguments))})"
+        return f"{called}: {type(error).__name__}: {' '.join(str(error).split())[:_LONGEST]}"
     return None
 
 
-def add_constants(model: Any, constants: Mapping[str, Any]) -> None:
-    """Give an ONNX model its initializers, by name."""
-    from onnx import numpy_helper
-
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
+def smallest_failure(
+    module: str, check: Callable[..., Any], seed: int, steps: int, *others: Any
+) -> str | None:
+    """As :func:`failure`, of a graph of so many steps, cut down to the smallest beginning that fails."""
+    whole = failure(module, check, seed, steps, *others)
+    if whole is None:
+        return None
+    beginnings = (failure(module, check, seed, fewer, *others) for fewer in range(1, steps))
+    return next(filter(None, beginnings), whole)

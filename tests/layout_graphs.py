@@ -28,6 +28,7 @@ from relay_layout.targets import TargetOffers, resolve_target
 from relay_layout.verify import verify
 from tests import layout_moves as moves
 from tests import layout_steps as steps_of
+from tests.fuzzing import smallest_failure
 from tests.layout_steps import Graph
 
 LAYOUTS = ("auto", "NHWC", "NCHW", "NCHW4c", "NCHW8c", "HWNC", "none")
@@ -230,26 +231,10 @@ def _some_layouts(value: Value, rng: np.random.Generator) -> Iterator[Layout]:
 
 def failure(seed: int, steps: int, layout: str) -> str | None:
     """The reproducer of the smallest beginning of a graph that fails, None if it does not."""
-    error = _error(seed, steps, layout)
-    if error is None:
-        return None
-    for fewer in range(1, steps):
-        found = _error(seed, fewer, layout)
-        if found is not None:
-            steps, error = fewer, found
-            break
-    return f"tests.layout_graphs.check({seed}, {steps}, {layout!r}): {error}"
+    return smallest_failure(__name__, check, seed, steps, layout)
 
 
 def fuzzed(seed: int) -> str | None:
     """One graph of the sweep: its size and layout follow from the seed."""
     layouts = (*LAYOUTS, ANY, ANY, ANY)
     return failure(seed, 3 + seed % 9, layouts[seed % len(layouts)])
-
-
-def _error(seed: int, steps: int, layout: str) -> str | None:
-    try:
-        check(seed, steps, layout)
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).strip()[:300]}"
-    return None

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 
 import relay_layout
 from relay_layout.errors import InputError, ModelError
-from tests.fuzzing import add_constants, outcome
+from tests.fuzzing import failure
+from tests.onnx_nodes import Nodes
+from tests.onnx_reference import reference_session
 
 CHANNELS = 4
 
@@ -32,24 +32,10 @@ UNFIT = (
 
 
 @dataclass
-class Images:
-    """Nodes in the syntax of ``onnx.parser``, and the images they made, all of as many channels."""
+class Images(Nodes):
+    """A graph, and the images that its nodes made, all of as many channels."""
 
-    random: np.random.Generator
-    nodes: list[str] = field(default_factory=list)
-    constants: dict[str, Any] = field(default_factory=dict)
     images: list[str] = field(default_factory=list)
-    names: int = 0
-
-    def constant(self, value: Any) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(value)
-        return name
-
-    def node(self, expression: str) -> str:
-        self.names += 1
-        self.nodes.append(f"v{self.names} = {expression}")
-        return f"v{self.names}"
 
     def any(self) -> str:
         """One of the images, most often the last."""
@@ -196,25 +182,20 @@ def random_model(seed: int) -> Any:
     for _ in range(int(random.integers(3, 9))):
         STEPS[int(random.integers(len(STEPS)))](graph)
     output = graph.node(f"Identity ({graph.images[-1]})")
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 18]> images '
-        f"(float[n, {CHANNELS}, h, w] x) => (float[a, b, c, d] {output}) {{ {'  '.join(graph.nodes)} }}"
-    )
+    model = graph.model(f"(float[n, {CHANNELS}, h, w] x) => (float[a, b, c, d] {output})", opset=18)
     # ONNX Runtime computes what nobody reads, and may refuse it.
     read = {output}
     for node in reversed(model.graph.node):
         if node.output[0] in read:
             read.update(node.input)
-    unread = [node for node in model.graph.node if node.output[0] not in read]
-    for node in unread:
-        model.graph.node.remove(node)
-    add_constants(model, {name: value for name, value in graph.constants.items() if name in read})
+        else:
+            model.graph.node.remove(node)
     return model
 
 
 def fuzzed(seed: int) -> str | None:
     """The reproducer of a graph that fails, None if it does not."""
-    return outcome(check, seed)
+    return failure(__name__, check, seed)
 
 
 def check(seed: int) -> int:
@@ -223,9 +204,7 @@ def check(seed: int) -> int:
     It may refuse sizes that ONNX Runtime takes, never the other way around.
     """
     model = random_model(seed)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    reference = reference_session(model.SerializeToString())
     try:
         compiled = relay_layout.compile(model, shipped_records=False, threads=1)
     except ModelError as error:

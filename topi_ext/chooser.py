@@ -1,8 +1,8 @@
-"""Which kernel computes a workload: the one on record, else the best by estimate."""
+"""Which kernel computes a workload: the best one on record, else the best by estimate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.kernel_choice import KernelChoice
@@ -12,28 +12,33 @@ AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
 
 
 class Records(Protocol):
-    """What tuning has found."""
+    """The results of tuning."""
 
     def choice(
         self, workload: Workload, processor: Machine, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
-        """The best kernel on record; of the direct ones alone where ``winograd`` is false."""
+        """The best kernel on record, of direct ones only if ``winograd`` is false; None without a record."""
 
     def estimate_scale(self, processor: Machine, gigahertz: float) -> float:
-        """Measured over estimated times of tuned kernels: what an estimate must be multiplied with."""
+        """The ratio of measured to estimated times of tuned kernels, by which estimates are multiplied."""
 
 
 def estimated_us(workload: Workload, machine: Machine, gigahertz: float, winograd: bool = True) -> float:
-    """Microseconds of the default kernel by estimate, on all threads of the machine."""
-    return family_of(workload).cheapest(workload, machine, winograd)[0] / machine.threads / (gigahertz * 1e3)
+    """Estimated microseconds of the default kernel, on all threads of the machine."""
+    return _microseconds(family_of(workload).cheapest(workload, machine, winograd)[0], machine, gigahertz)
+
+
+def _microseconds(cycles: float, machine: Machine, gigahertz: float) -> float:
+    """The time that all threads of the machine together take for ``cycles`` of work."""
+    return cycles / machine.threads / (gigahertz * 1e3)
 
 
 @dataclass(frozen=True)
 class KernelChooser:
     """Chooses the kernels of one machine, ``processor``: a CPU's, or a GPU's multiprocessor.
 
-    ``winograd`` false keeps to the direct convolution and its rounding. ``gigahertz`` is the clock that
-    turns estimated cycles into time.
+    With ``winograd`` false only direct convolutions are chosen, for the sake of their rounding. ``gigahertz``
+    is the clock that turns estimated cycles into time.
     """
 
     processor: Machine
@@ -49,22 +54,23 @@ class KernelChooser:
         winograd = self.winograd and not direct
         key = (workload, winograd, False)
         if key not in self._chosen:
-            self._chosen[key] = self._recorded(workload, winograd) or self._estimated(workload, winograd)
+            found = self._recorded(workload, winograd)
+            if found is None:
+                found = self._default(*family_of(workload).cheapest(workload, self.processor, winograd))
+            self._chosen[key] = found
         return self._chosen[key]
 
     def fastest(self, forms: Sequence[AnyWorkload], *, any_size: bool = False) -> AnyWorkload:
-        """Of workloads with the same result, the one whose kernel takes least; ``any_size`` of any size."""
+        """The fastest of several workloads with the same result; ``any_size`` is for images of any size."""
         choose = self.choose_for_any_size if any_size else self.choose
         return forms[0] if len(forms) == 1 else min(forms, key=lambda form: choose(form).microseconds)
 
     def choose_for_any_size(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
-        """The kernel for images of any size; ``workload`` is that of a usual one."""
+        """The kernel for images of any size, chosen for ``workload``, which has a typical size."""
         winograd = self.winograd and not direct
         key = (workload, winograd, True)
         if key not in self._chosen:
-            cycles, knobs = any_size_knobs(workload, self.processor, winograd)
-            microseconds = cycles / self.processor.threads / (self.gigahertz * 1e3)
-            self._chosen[key] = KernelChoice(knobs, "default", self.estimate_scale * microseconds)
+            self._chosen[key] = self._default(*any_size_knobs(workload, self.processor, winograd))
         return self._chosen[key]
 
     def _recorded(self, workload: Workload, winograd: bool) -> KernelChoice | None:
@@ -74,12 +80,12 @@ class KernelChooser:
 
     @property
     def estimate_scale(self) -> float:
-        """What estimated times are multiplied with to stand beside those on record."""
+        """The factor that makes estimated times comparable with those on record."""
         return self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
 
-    def _estimated(self, workload: Workload, winograd: bool) -> KernelChoice:
-        microseconds = self.estimate_scale * estimated_us(workload, self.processor, self.gigahertz, winograd)
-        knobs = family_of(workload).cheapest(workload, self.processor, winograd)[1]
+    def _default(self, cycles: float, knobs: Any) -> KernelChoice:
+        """The choice of knobs for which ``cycles`` are estimated, summed over all threads."""
+        microseconds = self.estimate_scale * _microseconds(cycles, self.processor, self.gigahertz)
         return KernelChoice(knobs, "default", microseconds)
 
 

@@ -1,5 +1,7 @@
 """Extents of tensors and loops: numbers, or symbolic expressions."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -16,9 +18,15 @@ def as_int(extent: Any) -> Any:
     return extent if number is None else number
 
 
+def size_of(extents: Sequence[Any]) -> int | None:
+    """The product of extents, None where any of them is symbolic."""
+    numbers = [number for number in map(fixed, extents) if number is not None]
+    return prod(numbers) if len(numbers) == len(extents) else None
+
+
 def is_one(extent: Any) -> bool:
     """Whether an extent is static, and one."""
     return fixed(extent) == 1
 
 
-__all__ = ["as_int", "fixed", "is_one"]
+__all__ = ["as_int", "fixed", "is_one", "size_of"]

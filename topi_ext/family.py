@@ -1,4 +1,4 @@
-"""Families of kernels with knobs: what a chooser and a tuner ask, whatever a kernel computes and where."""
+"""Families of kernels with knobs: one interface for choosers and tuners, for all workloads and machines."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,27 +17,29 @@ from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
 Workload = ConvolutionWorkload | GemmConvolution | DepthwiseConvolution
-"""What kernels with knobs compute: on CPUs, and on GPUs."""
+"""What kernels with knobs compute: the first on CPUs, the others on GPUs."""
 
 
 Machine = Processor | Multiprocessor
-"""Where they run: records are kept under its ``name``; ``threads`` are the host's that a kernel takes."""
+"""Where kernels run. Records are kept under its ``name``; ``threads`` are the host threads of one kernel."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of kernels, as functions of a workload and of the machine that such workloads run on.
-
-    ``knob_space`` gives all knobs worth trying, each with its estimated cycles on all threads, ``cheapest``
-    the best by estimate, of those that round like the direct convolution if its last argument is false.
-    ``knobs_from_dict`` reads what ``to_dict`` of knobs wrote; RelayLayoutError for what does not fit.
-    ``estimate`` gives the cycles of knobs, None for knobs that the space does not have.
-    """
+    """One kind of kernels, as functions of a workload and of the machine that it runs on."""
 
     knob_space: Callable[[Any, Any], Iterator[tuple[float, Any]]]
+    """All knobs worth trying, each with its estimated cycles summed over all threads."""
+
     cheapest: Callable[[Any, Any, bool], tuple[float, Any]]
+    """The knobs with the lowest estimate, and that estimate. If the last argument is false, only those that
+    round like the direct convolution are considered."""
+
     knobs_from_dict: Callable[[Any, Any, Mapping[str, Any]], Any]
+    """The knobs that their ``to_dict`` wrote; RelayLayoutError for knobs that do not fit the workload."""
+
     estimate: Callable[[Any, Any, Any], float | None]
+    """The cycles of knobs; None for knobs that are not in the space."""
 
 
 def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: Mapping[str, Any]) -> Any:
@@ -46,7 +48,7 @@ def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: 
 
 
 Check = Callable[[Any, Any, Multiprocessor], None]
-"""Refuses knobs that do not fit a workload and a multiprocessor."""
+"""Raises RelayLayoutError for knobs that do not fit a workload and a multiprocessor."""
 
 Estimate = Callable[[Any, Any, Multiprocessor], float]
 """Microseconds of knobs that fit."""
@@ -57,7 +59,7 @@ def _on_gpu(
     cheapest: Callable[[Any, Multiprocessor, bool], tuple[float, Any]],
     *kinds: tuple[type[KernelKnobs], Check, Estimate],
 ) -> Family:
-    """Of a GPU's kernels, whose models say microseconds; ``kinds`` of knobs have an algorithm each."""
+    """The family of GPU kernels, whose models give microseconds; each of ``kinds`` has its own algorithm."""
 
     def knobs_by_cycles(workload: Any, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
         for microseconds, knobs in knob_space(workload, machine):

@@ -31,37 +31,49 @@ PadAt = Literal["stage", "chunk"]
 
 @dataclass(frozen=True)
 class ConvolutionKnobs:
-    """Named knobs of the direct convolution.
-
-    ``lanes``: output elements in one vector (channels, or pixels of a row for NCHW). Of a block of channels a
-    depthwise convolution may take a part at a time, so that the weights of all taps stay in registers.
-    ``tile_pixels`` x ``tile_channels``: accumulators kept in registers, in pixels (vectors of pixels
-    for NCHW) and in vectors of channels (channels for NCHW).
-    ``order``: which axis is outermost, and so split among threads: "channels" reads each weight
-    once per thread, "pixels" each input row.
-    ``rows``: rows of output (tiles, where rows are fused) that one chunk of order "pixels" takes.
-    ``pad_at``: "stage" copies the padded image before the loops, "chunk" copies the rows of a chunk
-    when it needs them.
-    ``prefetch``: ask for the weights of the next tile, where they are read once.
-    ``parallel``: split the outermost loop among the threads; without, the caller's thread does it all.
-    ``steps``: channels of the data that a turn of the loop loads as one vector, whose lanes multiply-adds
-    read; with 1 it takes one channel, and each element is loaded by itself. See :func:`most_steps`.
-    ``matrix_rows``: pixels in one of the processor's matrices, a divisor of ``tile_pixels``; 0 where products
-    are of vectors. ``steps`` are then the words of data in each of its rows, or of two such matrices, and of
-    matrices in registers of their own a tile may have several ``tile_rows`` of such pixels.
-    """
+    """Named knobs of the direct convolution."""
 
     lanes: int
+    """Output elements in one vector: channels, or pixels of a row for NCHW.
+
+    A depthwise convolution may take a block of channels in several parts, so that the weights of all taps
+    stay in registers.
+    """
+
     tile_pixels: int
+    """Pixels (vectors of pixels for NCHW) whose accumulators are kept in registers."""
+
     tile_channels: int
+    """Vectors of channels (channels for NCHW) whose accumulators are kept in registers."""
+
     order: Order = "channels"
+    """The outermost axis, which is split among threads: "channels" reads each weight once per thread,
+    "pixels" each input row."""
+
     rows: int = 1
+    """Rows of output (tiles, where rows are fused) in one chunk of order "pixels"."""
+
     pad_at: PadAt = "stage"
+    """Where the padded image is copied: "stage" copies all of it before the loops, "chunk" the rows of a
+    chunk when it needs them."""
+
     prefetch: bool = True
+    """Prefetch the weights of the next tile, where each is read once."""
+
     parallel: bool = True
+    """Split the outermost loop among the threads; otherwise the calling thread does all the work."""
+
     steps: int = 1
+    """Input channels that one turn of the reduction loads as a vector, whose lanes the multiply-adds read;
+    with 1 each element is loaded by itself. See :func:`most_steps`. With matrices, the words of data in each
+    of their rows, or in each row of two of them."""
+
     matrix_rows: int = 0
+    """Pixels in one of the processor's matrices, a divisor of ``tile_pixels``; 0 where products are of
+    vectors."""
+
     tile_rows: int = 1
+    """Rows of ``tile_pixels`` in one tile; more than one only with matrices in registers of their own."""
 
     @property
     def data_matrices(self) -> int:
@@ -74,25 +86,34 @@ class ConvolutionKnobs:
 
 @dataclass(frozen=True)
 class WinogradKnobs:
-    """Named knobs of the Winograd convolution.
-
-    ``tile``: results a side that one tile computes, 2 or 4. ``in_lanes``, ``out_lanes``: channels in one
-    vector of the transformed input and of the results. ``tile_pixels`` x ``tile_channels``: accumulators of
-    the products, in tiles and in vectors of output channels. ``order``: "pixels" hands chunks of ``rows``
-    rows of tiles to the threads, "channels" the output channels. ``pad_at`` and ``prefetch``: as for the
-    direct convolution; "chunk" is for order "pixels". Of images of any size a chunk has ``rows`` tiles, in
-    both orders, and nothing is copied for a border.
-    """
+    """Named knobs of the Winograd convolution."""
 
     tile: int
+    """Results along each side of a tile, 2 or 4."""
+
     in_lanes: int
+    """Channels in one vector of the transformed input."""
+
     out_lanes: int
+    """Channels in one vector of the results."""
+
     tile_pixels: int
+    """Tiles whose products are accumulated in registers."""
+
     tile_channels: int
+    """Vectors of output channels whose products are accumulated in registers."""
+
     order: Order = "pixels"
+    """What threads share: "pixels" chunks of tiles, "channels" the output channels."""
+
     rows: int = 1
+    """Rows of tiles in one chunk; for images of any size, tiles in one chunk, in both orders."""
+
     pad_at: PadAt = "stage"
+    """As for the direct convolution; "chunk" is for order "pixels". Images of any size are not copied."""
+
     prefetch: bool = True
+    """As for the direct convolution."""
 
     @property
     def weight_vector(self) -> int:

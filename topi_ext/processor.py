@@ -21,56 +21,76 @@ def parallel_cycles(threads: int = 2, launch_cycles: float = LAUNCH_CYCLES) -> f
 
 @dataclass(frozen=True)
 class Processor:
-    """A CPU core as a register-tile schedule sees it; sizes in bytes, rates per cycle.
-
-    ``fma_per_cycle`` counts instructions on whole vectors. ``cache_bytes_per_cycle`` and
-    ``memory_bytes_per_cycle``: from the last cache and from memory, for each of all threads. ``prefetch``:
-    kernels ask for weights ahead, where the hardware would be late; ``prefetch_again``: also where every tile
-    of pixels asks for those of the next tile of channels once more. ``memory_operands``: a multiply-add may
-    read one operand from memory. ``registers_in_flight``: vector registers that hold operands loaded early,
-    as the compiler has to on a core that executes in order. ``scheduling_model`` is the core by which LLVM's
-    machine-code analyser describes this one, empty where it is not used; see :data:`ARM_CORES`.
-    ``word_instructions``: how many a vector of dot products of four bytes takes; one with VNNI or ARM's
-    ``dotprod``. ``byte_pairs``: there is an instruction that adds products of two bytes to an int16, which
-    saturates. ``byte_matrices``: one multiplies matrices of bytes (:mod:`topi_ext.codegen.neon_matrices`).
-    ``signed_words``: they take data of int8, since nothing multiplies uint8 by int8.
-    ``pixel_words``: bytes of four neighbouring vectors are made words of by one permutation.
-    ``vector_units``: as ``fma_per_cycle``, of other arithmetic, where they differ (0 where not).
-    ``store_operations``: what storing a vector takes of the units that multiply and add.
-    ``launch_cycles``: handing work to the other threads and waiting for them. ``matrix_registers``: how many
-    of 16 rows of 64 bytes there are for products of words; see :mod:`topi_ext.codegen.amx`.
-    ``pair_instructions``: as ``word_instructions``, of two bfloat16; 0 where there is none.
-    ``pair_latency``: as ``fma_latency``, of these. ``pair_matrices``: as ``byte_matrices``, of bfloat16.
-    """
+    """A CPU core as a register-tile schedule sees it; sizes in bytes, rates per cycle."""
 
     name: str
     vector_bytes: int
     vector_registers: int
     fma_per_cycle: int
+    """Instructions on whole vectors."""
+
     fma_latency: int
     loads_per_cycle: int
     l1_bytes: int
     l2_bytes: int
     threads: int = 1
     cache_bytes_per_cycle: float = 10.0
+    """What each thread gets from the last-level cache while all threads read."""
+
     memory_bytes_per_cycle: float = 5.0
+    """As :attr:`cache_bytes_per_cycle`, from memory."""
+
     prefetch: bool = True
+    """Do kernels prefetch weights, because the hardware would be late?"""
+
     prefetch_again: bool = True
+    """Does every tile of pixels prefetch the weights of the next tile of channels, not only the first one?"""
+
     memory_operands: bool = True
+    """May a multiply-add read one operand from memory?"""
+
     registers_in_flight: int = 0
+    """Vector registers that hold operands loaded early, as the compiler has to on an in-order core."""
+
     scheduling_model: str = ""
+    """The core by which LLVM's machine-code analyser describes this one; see :data:`ARM_CORES`. Empty where
+    the analyser is not used."""
+
     word_instructions: int = 5
+    """Instructions for a vector of dot products of four bytes; one with VNNI or ARM's ``dotprod``."""
+
     byte_pairs: bool = False
+    """Is there an instruction that adds the products of two bytes to a saturating int16?"""
+
     byte_matrices: bool = False
+    """Is there an instruction that multiplies matrices of bytes (:mod:`topi_ext.codegen.neon_matrices`)?"""
+
     signed_words: bool = False
+    """Must the data of dot products be int8, because no instruction multiplies uint8 by int8?"""
+
     pixel_words: bool = False
+    """Can one permutation gather the bytes of four neighbouring vectors into words?"""
+
     store_operations: int = 0
+    """Slots of the multiply-add units that storing a vector takes."""
+
     launch_cycles: float = LAUNCH_CYCLES
+    """Handing work to the other threads and waiting for them."""
+
     matrix_registers: int = 0
+    """Registers of 16 rows of 64 bytes for products of words; see :mod:`topi_ext.codegen.amx`."""
+
     pair_instructions: int = 0
+    """As :attr:`word_instructions`, for dot products of two bfloat16; 0 where there are none."""
+
     pair_latency: int = 4
+    """As :attr:`fma_latency`, of :attr:`pair_instructions`."""
+
     pair_matrices: bool = False
+    """As :attr:`byte_matrices`, for bfloat16."""
+
     vector_units: int = 0
+    """As :attr:`fma_per_cycle`, for arithmetic other than multiply-adds; 0 where it is the same."""
 
     @property
     def operations_per_cycle(self) -> int:

@@ -36,7 +36,7 @@ _WORDS = {**{(byte, "int32"): 4 for byte in BYTES}, (WIDENED, "int32"): 2, ("bfl
 
 
 def word_elements(dtype: str, out_dtype: str) -> int:
-    """Elements in a word of such data, of which dot products are summed; 1 where there are none."""
+    """Elements of a word in dot products of these dtypes; 1 where there are no such dot products."""
     return _WORDS.get((dtype, out_dtype), 1)
 
 
@@ -53,13 +53,7 @@ PLANES = 2
 
 @dataclass(frozen=True)
 class ConvolutionWorkload:
-    """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right).
-
-    What is known of the weights: of bytes in words ``pairs_fit``, whether products with two of them always
-    add up to an int16, two neighbours of uint8 data (:func:`topi_ext.word_forms.pairs_fit`) and any two of
-    int8; of int16 ``spare_bits``, how many bits
-    of int32 their sums leave free (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`).
-    """
+    """A 2-D convolution; extents in elements, ``padding`` as (top, left, bottom, right)."""
 
     batch: Any
     in_channels: int
@@ -78,11 +72,16 @@ class ConvolutionWorkload:
     out_dtype: str
     operator: str = "conv2d"
     pairs_fit: bool = False
+    """Of weights of bytes in words: does the sum of two products always fit int16? The products are those of
+    neighbours for uint8 data (:func:`topi_ext.word_forms.pairs_fit`), and any two for int8."""
+
     spare_bits: int = 0
+    """Of weights of int16: bits of int32 that the sums leave free
+    (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`)."""
 
     @property
     def depth(self) -> tuple[Any, ...]:
-        """What :class:`VolumeWorkload` has along its third axis; nothing of two axes."""
+        """The third axis of a :class:`VolumeWorkload`; empty in two dimensions."""
         return ()
 
     @property
@@ -91,7 +90,7 @@ class ConvolutionWorkload:
         return "DHW" if self.depth else "HW"
 
     def along(self, side: int) -> tuple[Any, ...]:
-        """Of rows (0), columns (1) or planes (2) what :attr:`VolumeWorkload.depth` is of these."""
+        """Rows (0), columns (1) or planes (2), in the form of :attr:`VolumeWorkload.depth`."""
         if side == PLANES:
             return self.depth
         extent, before, after = (self.in_height, self.in_width)[side], *self.padding[side::2]
@@ -104,7 +103,7 @@ class ConvolutionWorkload:
 
     @cached_property
     def planes(self) -> int:
-        """Images of rows and columns that are computed, a symbolic batch taken for one."""
+        """Two-dimensional images in the result; a symbolic batch counts as one."""
         return (self.batch if isinstance(self.batch, int) else 1) * int(self.out_depth)
 
     @cached_property
@@ -114,10 +113,7 @@ class ConvolutionWorkload:
 
     @property
     def summed_planes(self) -> int:
-        """Pairs of a plane of the kernel and a channel of the data: what rows and columns are summed over.
-
-        Of one group.
-        """
+        """Pairs of a kernel plane and an input channel: the 2-D convolutions that are summed in one group."""
         return (self.depth[1] if self.depth else 1) * self.in_channels
 
     @cached_property

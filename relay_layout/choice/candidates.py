@@ -1,8 +1,8 @@
 """The signatures worth offering to the solver: layouts spread from the operators that choose them.
 
-Convolutions name layouts; every operator around them that can carry one gets a signature for it,
-first in the direction of the data and then against it, so that a transform may sit on either side
-of a chain. What no operator asks for is not considered.
+Convolutions introduce layouts. Every operator around them that can carry such a layout gets a signature for
+it, first in the direction of the data and then against it, so that a transform may sit at either end of a
+chain of operators. Layouts that no operator asks for are not considered.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from relay_layout.ops import TABLE, Offers, Rule, Signature, Wanted, unchanged
 from relay_layout.ops.convolution_rule import ConvolutionRule
 
 Rules = Callable[[Node], Rule | None]
-"""The rule of a node, None if it keeps its layouts."""
+"""The rule of a node, or None if the node keeps its layouts."""
 
 
 MOST_LAYOUTS = 32
-"""Layouts that a value keeps in either direction, those found first.
+"""The most layouts that a value keeps in each direction; those found first stay.
 
-A signature has a layout of some tensor around its node, so this bounds the signatures of a node by the number
-of its tensors, however long the way on which layouts gather. What networks name is far below: the layouts of
-convolutions, and those as the transposes on the way turn them, of which they repeat one or two. A thousand
-random transposes of images gather 27.
+Each signature of a node comes from a layout of one of its tensors, so this bounds the number of signatures by
+the number of tensors, however many layouts have spread that far. Networks stay far below: they use the
+layouts of convolutions and the permutations of these by transposes, of which they repeat one or two. A
+thousand random transposes of images lead to 27 layouts.
 """
 
 
@@ -37,8 +37,8 @@ def collect_signatures(
 ) -> dict[Node, list[Signature]]:
     """All signatures of every node, the unchanged one first.
 
-    With ``pinned`` the convolutions that are offered anything lose their unchanged signature: the
-    caller asked for a layout, so it is taken whatever it costs.
+    With ``pinned``, convolutions that are offered a layout lose their unchanged signature: the caller asked
+    for that layout, whatever it costs.
     """
     spread = _Spread(graph, offers, rules, pinned)
     spread.forward()
@@ -54,7 +54,7 @@ class _Spread:
         self.rules = {node: rules(node) for node in graph.nodes}
         self.pinned = pinned
         self.signatures: dict[Node, list[Signature]] = {}
-        # What each node's signatures were found for: without news around it they stay.
+        # What each node's signatures were computed from; they are kept while that does not change.
         self.found_for: dict[Node, Wanted] = {}
         self.provided: dict[Value, dict[Layout, None]] = {
             value: {value.identity: None} for value in graph.parameters
@@ -82,13 +82,13 @@ class _Spread:
                         _note(value, layout, self.asked.setdefault(value, {}))
 
     def _find(self, node: Node) -> None:
-        """The signatures of a node, found anew where they may have changed."""
+        """Compute the signatures of a node, unless they cannot have changed."""
         wanted = Wanted(
             tuple(tuple(self.provided.get(value, ())) for value in node.operands),
             tuple(tuple(self.asked.get(value, ())) for value in node.results),
         )
         before = self.found_for.get(node)
-        # A convolution answers what it is offered, whatever is around it.
+        # The signatures of a convolution do not depend on the layouts around it.
         if before is None or (before != wanted and not isinstance(self.rules[node], ConvolutionRule)):
             self.found_for[node] = wanted
             self.signatures[node] = self._signatures_of(node, wanted)
@@ -100,7 +100,7 @@ class _Spread:
             return [original]
         offered = list(rule.signatures(node, wanted, self.offers))
         found = [signature for signature in offered if signature != original]
-        # A convolution that may keep its layouts is offered them too.
+        # If the original layouts are among those offered, the convolution may keep them.
         pinned = self.pinned and isinstance(rule, ConvolutionRule) and found == offered
         if found and (rule.decides or pinned):
             return found
@@ -117,10 +117,11 @@ class _Spread:
 
 
 def _note(value: Value, layout: Layout, layouts: dict[Layout, None]) -> None:
-    """Add a layout that a value may have to those noted before.
+    """Add a layout that a value may have to ``layouts``.
 
-    One that is aligned stands for two: what cannot pass padding on runs in the same order without it. Where
-    nothing is padded, both are the same memory, and the plain one can be carried by more.
+    An aligned layout is added without its alignment too, for operators that cannot pass padding on. If the
+    alignment pads nothing, both are the same memory, and only the unaligned one is added, since more
+    operators can carry it.
     """
     unaligned = layout.unaligned
     forms = (layout,) if layout == unaligned or not value.shape else (layout, unaligned)

@@ -32,29 +32,35 @@ from relay_layout.targets.transform_cost import TransformPrice, transform_price
 
 @dataclass(frozen=True)
 class LayoutPlan:
-    """What was chosen for one function, and what it was chosen from.
-
-    ``signatures`` are the alternatives of each node, ``price`` says what a transform of a value from one
-    layout to another costs, ``outputs`` are the layouts that results must have. ``reasons`` says by node name
-    why a desired layout was not offered. ``rules`` and ``offers`` gave the alternatives, ``desired`` and
-    ``skipped`` are what the caller asked for and left out: such nodes have no rule. ``objective`` is what was
-    made least.
-    """
+    """What was chosen for one function, and from what."""
 
     graph: Graph
     signatures: Mapping[Node, Sequence[Signature]]
+    """The alternatives of each node."""
+
     solution: Solution
     outputs: Mapping[Value, Layout]
+    """The layouts that results must have."""
+
     price: Callable[[Value, Layout, Layout], TransformPrice]
+    """The cost of transforming a value from one layout to another."""
+
     reasons: Mapping[str, str]
+    """Why a desired layout was not offered, by node name."""
+
     rules: Rules
     offers: Offers
     desired: Mapping[str, Sequence[str]] | None
+    """The layouts that the caller asked for, by operator."""
+
     skipped: frozenset[Node]
+    """The nodes that the caller asked to leave alone; they have no rule."""
+
     objective: Objective
+    """What the solution minimises."""
 
     def best_of(self, signatures: Mapping[Node, Sequence[Signature]], time_limit: float) -> Solution:
-        """The best choice among other alternatives, searched for at most ``time_limit`` seconds."""
+        """The best choice among other alternatives, found within ``time_limit`` seconds."""
         objective = self.objective
         return solve(
             self.graph,
@@ -66,7 +72,7 @@ class LayoutPlan:
         )
 
     def microseconds(self, chosen: Mapping[Node, Signature], transforms: Iterable[TransformPrice]) -> float:
-        """The estimate for the whole function: its operators, and the transforms listed."""
+        """The estimate for the whole function: its chosen operators, and these transforms."""
         operators = sum(signature.cost for signature in chosen.values())
         return operators + sum(each.microseconds for each in transforms)
 
@@ -74,7 +80,7 @@ class LayoutPlan:
 def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarget) -> LayoutPlan:
     """Choose layouts for the function "main" of a module in normal form.
 
-    LayoutError for a request that does not fit the module.
+    Raises LayoutError for a request that does not fit the module.
     """
     graph = build_graph(module["main"])
     desired = _desired(graph, request)
@@ -109,7 +115,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
 
 
 def named_inside(body: str, plan: LayoutPlan) -> LayoutPlan:
-    """The plan of a body, whose operators and tensors have its name before theirs; changes its graph."""
+    """The plan of a body, whose name is prefixed to those of operators and tensors; changes its graph."""
     for node in plan.graph.nodes:
         node.name = name_inside(body, node.name)
     for tensor in dict.fromkeys(plan.graph.tensors()):
@@ -126,7 +132,10 @@ def _desired(graph: Graph, request: LayoutRequest) -> Mapping[str, Sequence[str]
 def _offers(
     graph: Graph, desired: Mapping[str, Sequence[str]] | None, target: BuildTarget
 ) -> tuple[Offers, bool]:
-    """What convolutions are offered; those that a callback of the caller's decides are offered nothing."""
+    """What convolutions are offered, and whether that is pinned by the caller.
+
+    Convolutions that a callback of the caller decides on are offered nothing.
+    """
     base = TargetOffers(target)
     if desired is None:
         return base, False
@@ -140,13 +149,13 @@ def _convolutions(graph: Graph) -> list[Node]:
 
 
 def _counted(graph: Graph) -> list[Node]:
-    """The convolutions that ``skip_layers`` counts: as Relay does, and those of one and three dimensions."""
+    """The convolutions that ``skip_layers`` counts: those that Relay counts, and 1-D and 3-D ones."""
     counted = (*COUNTED, "relay.nn.deformable_conv2d")
     return [node for node in graph.nodes if node.operator in counted]
 
 
 def _skipped(graph: Graph, request: LayoutRequest) -> frozenset[Node]:
-    """The convolutions to leave alone; LayoutError where there are not as many."""
+    """The convolutions to leave alone; LayoutError if the module does not have them."""
     counted = dict(enumerate(_counted(graph)))
     missing = sorted(request.skip_layers - counted.keys())
     if missing and not request.for_any_module:
@@ -158,12 +167,15 @@ def _skipped(graph: Graph, request: LayoutRequest) -> frozenset[Node]:
 
 
 def _rules_without(skipped: frozenset[Node], rules: Rules) -> Rules:
-    """``rules``, but none for ``skipped``: neither costs nor names, callbacks or a backend move those."""
+    """``rules``, with none for ``skipped`` nodes, which nothing may then convert."""
     return lambda node: None if node in skipped else rules(node)
 
 
 def _for_every(layout: str, convolutions: Sequence[Node]) -> dict[str, Sequence[str]]:
-    """The operators among ``convolutions`` that have the axes of ``layout``; an error if none has."""
+    """The layout for every operator among ``convolutions`` that has its axes.
+
+    If none has, for the first convolution, so that the error message names it.
+    """
     axes = sorted(Layout.parse(layout).primal)
     fitting = {name for name, own in CONVOLUTION_AXES.items() if sorted(own) == axes}
     present = {node.operator for node in convolutions}

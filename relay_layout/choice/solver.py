@@ -1,11 +1,12 @@
-"""The exact choice of layouts: one signature per operator, at least total cost.
+"""The exact choice of layouts: one signature per operator, at the lowest total cost.
 
-Every operator costs what its signature says; every value costs one transform, from the memory order in which
-it is written, for each one in which it is read, shared by all readers. Layouts that put every element at the
-same address (for example NHWC and NCHW of a 1x1 image) count as one order, so passing between them is free.
-The problem is reduced without losing its optimum (:mod:`relay_layout.choice.reduction`), and what is left is
-solved as an integer program to proven optimality (:mod:`relay_layout.choice.program`), within a time limit;
-past that, the better of its best solution and a heuristic one (:mod:`relay_layout.choice.heuristic`) counts.
+Every operator costs what its signature says. Every value costs one transform for each memory order in which
+it is read but not written, shared by all readers. Layouts that put every element at the same address (for
+example NHWC and NCHW of a 1x1 image) count as one order, so going from one to the other is free. The problem
+is reduced without losing its optimum (:mod:`relay_layout.choice.reduction`), and the rest is solved as an
+integer program to proven optimality (:mod:`relay_layout.choice.program`) within a time limit. When that runs
+out, the better of the program's best solution and a heuristic one (:mod:`relay_layout.choice.heuristic`) is
+taken.
 """
 
 import time
@@ -22,20 +23,20 @@ from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 
 TransformCost = Callable[[Value, Layout, Layout], float]
-"""Microseconds of the transform of a value from one layout to another at run time; 0 where it is folded."""
+"""Microseconds to transform a value from one layout to another at run time; 0 for constants."""
 
 TIE_BREAK_US = 1e-4
-"""Charged for each transform beside its cost, so that of equal solutions the one with fewer wins."""
+"""Added to the cost of each transform, so that among equal solutions the one with fewest transforms wins."""
 
 
 @dataclass(frozen=True)
 class Solution:
     """The chosen signature of every node.
 
-    ``status`` is "optimal"; "trivial" where there was nothing to choose; "time limit" where the integer
-    program stopped without proof; or "heuristic" where it had not even a solution by then. ``objective``
-    is the sum of the costs that the solver was given, ``gap`` the share of it by which a better solution
-    could be cheaper at most.
+    ``status`` is "optimal"; "trivial" if there was nothing to choose; "time limit" if the integer program
+    stopped without a proof; or "heuristic" if it had not even found a solution by then. ``objective`` is the
+    sum of the costs that the solver was given. ``gap`` bounds the share of it that a better solution could
+    save.
     """
 
     signatures: Mapping[Node, Signature]
@@ -55,10 +56,10 @@ def solve(
     time_limit: float = 30.0,
     reduce: bool = True,
 ) -> Solution:
-    """Choose one of each node's ``signatures``; ``outputs`` are the layouts that results must have.
+    """Choose one of the ``signatures`` of each node; ``outputs`` are the layouts that results must have.
 
-    ``operator_cost`` is what an operator counts, its signature's cost if left out.
-    ``time_limit`` is in seconds, for the integer program. Without ``reduce`` it has the problem as it is.
+    ``operator_cost`` is the cost of an operator in a signature, by default the signature's own.
+    ``time_limit`` is for the integer program, in seconds. Without ``reduce`` that gets the whole problem.
     """
     start = time.perf_counter()
 
@@ -79,7 +80,7 @@ def solve(
 
 
 def _choose(problem: Problem, deadline: float, reduce: bool) -> tuple[list[int], str, float]:
-    """A choice for each group, how good it is, and what every choice costs at least."""
+    """A choice for each group, its status, and a lower bound of the cost of any choice."""
     if all(len(group.costs) == 1 for group in problem.groups):
         choice = [0] * len(problem.groups)
         return choice, "trivial", total_cost(problem, choice)

@@ -2,7 +2,6 @@
 
 import tvm
 from tvm import relax, tirx
-from tvm_ffi import structural_walk
 
 from relay_layout.bodies import bodies_of
 from relay_layout.errors import TargetError
@@ -15,6 +14,7 @@ from relay_layout.ir import (
     size_in_bytes,
     with_body,
 )
+from topi_ext.ir import nodes_of
 
 MOST_BYTES = (1 << 31) - 1
 """Of a tensor: kernels count bytes in 32 bits."""
@@ -48,9 +48,7 @@ def check_extents(module: tvm.IRModule, target: str) -> None:
 
 def _is_for_processors(function: tirx.PrimFunc) -> bool:
     """Has it a loop that is divided among threads already?"""
-    loops: list[tirx.For] = []
-    structural_walk(function.body, (tirx.For, loops.append))
-    return any(loop.kind == tirx.ForKind.PARALLEL for loop in loops)
+    return any(loop.kind == tirx.ForKind.PARALLEL for loop in nodes_of(function.body, tirx.For))
 
 
 def _check_size(variable: relax.Var, target: str) -> None:

@@ -1,4 +1,4 @@
-"""What differs between kinds of targets on the way from operators to a library."""
+"""The parts of lowering, from operators to a library, that differ between kinds of targets."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from topi_ext.schedule.rule import Rule
 
 
 class Lowering(ABC):
-    """One kind of target, as :mod:`relay_layout.lower.passes` and :mod:`relay_layout.lower.stages` ask it.
+    """Lowering for one kind of target; called by :mod:`relay_layout.lower.passes` and ``stages``.
 
-    The methods stand in the order in which compilation calls them.
+    The methods are in the order in which compilation calls them.
     """
 
     tir_pipeline: ClassVar[str]
@@ -23,15 +23,15 @@ class Lowering(ABC):
 
     @abstractmethod
     def check(self, module: tvm.IRModule) -> None:
-        """TargetError for a network in its layouts that the target has no code for."""
+        """Raise TargetError if the target has no code for a converted network."""
 
     @abstractmethod
     def legalize_passes(self) -> list[tvm.transform.Pass]:
-        """Operators to functions of loops."""
+        """Passes that lower operators to functions of loops."""
 
     @abstractmethod
     def join_passes(self, decide: Decide | None) -> list[tvm.transform.Pass]:
-        """Groups of ``FuseOps`` joined into larger ones; ``decide`` is that of :func:`.fuse_passes`."""
+        """Passes that join groups of ``FuseOps``; ``decide`` is ``join`` of :func:`.passes.fuse_passes`."""
 
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
@@ -39,19 +39,19 @@ class Lowering(ABC):
 
     @abstractmethod
     def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
-        """A scheduled function with what code generation is to know of it."""
+        """A scheduled function with the attributes that code generation needs."""
 
     @abstractmethod
     def launch_passes(self) -> list[tvm.transform.Pass]:
-        """How "main", whose memory is planned and passed by its caller, launches its kernels."""
+        """Passes that decide how "main", whose caller passes its planned memory, launches kernels."""
 
     @abstractmethod
     def compiler(self) -> AbstractContextManager[None]:
-        """Within this, TVM generates code for the target."""
+        """The context in which TVM generates code for the target."""
 
     @abstractmethod
     def device_code(self, executable: Any) -> dict[str, bytes]:
-        """Machine code to link beside the host's: see :mod:`relay_layout.lower.library.device_code`."""
+        """Device code to link with the host's; see :mod:`relay_layout.lower.library.device_code`."""
 
     @property
     @abstractmethod

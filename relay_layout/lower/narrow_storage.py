@@ -13,7 +13,8 @@ from relay_layout.ir import bindings_of, operator_name, with_body, with_main
 from relay_layout.lower.fusion.function_calls import called_attributes, is_function_call
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
 from topi_ext.compute.implicit_gemm import ROWS
-from topi_ext.schedule.blocks import child_blocks, holds, is_reduction, open_schedule
+from topi_ext.ir import holds, nodes_of
+from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
 from topi_ext.schedule.cpu.product import is_product
 
 KEEPS_DTYPE = "relay_layout.keeps_dtype"
@@ -102,8 +103,7 @@ class _Narrowing:
         """Whether statements compute it, such as a choice among boxes, whose numbers may be pixels."""
         function = call.args[0]
         if function not in self._stated:
-            blocks: list[Any] = []
-            structural_walk(self.module[function].body, (SBlock, blocks.append))
+            blocks = nodes_of(self.module[function].body, SBlock)
             self._stated[function] = not all(block.writes or block.name_hint == "root" for block in blocks)
         return self._stated[function]
 

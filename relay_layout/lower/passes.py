@@ -19,7 +19,7 @@ from relay_layout.targets import BuildTarget
 
 
 def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
-    """Operators to loops, each operator a function of its own."""
+    """Lower operators to loops, each in a function of its own."""
     return [
         *lowering_for(target).legalize_passes(),
         relax.transform.AnnotateTIROpPattern(),
@@ -32,10 +32,10 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
 
 
 def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.transform.Pass]:
-    """Functions fused with their elementwise neighbours; the first pass makes the groups.
+    """Fuse functions with their elementwise neighbours; the first pass forms the groups.
 
-    ``join`` says which depthwise convolutions are fused with the pointwise ones of their results, by default
-    those whose kernel is then the faster.
+    ``join`` decides which depthwise convolutions are fused with the pointwise convolution of their result; by
+    default those for which that is faster.
     """
     groups = [
         relax.transform.FuseOps(),
@@ -45,7 +45,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     return [
         tvm.transform.Sequential(groups),
         relax.transform.FuseTIR(),
-        # Before scheduling: a reshape is recognised by its unscheduled loops, and needs no function then.
+        # Before scheduling: a reshape is recognised by its unscheduled loops, and then needs no function.
         relax.transform.RewriteDataflowReshape(),
         relax.transform.DeadCodeElimination(),
         as_pass(narrow_intermediates, target.stored),
@@ -53,7 +53,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
 
 
 def memory_passes() -> list[tvm.transform.Pass]:
-    """Memory planned and allocated."""
+    """Plan and allocate memory."""
     return [
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
@@ -66,7 +66,7 @@ def memory_passes() -> list[tvm.transform.Pass]:
 
 
 def machine_passes() -> list[tvm.transform.Pass]:
-    """Functions of planned memory to virtual machine code."""
+    """Lower functions whose memory is planned to code of the virtual machine."""
     return [
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),

@@ -1,4 +1,4 @@
-"""Apply our schedule rules to every function of a module, and remember which rule took which."""
+"""Applies our schedule rules to every function of a module, and records which rule took which function."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ from topi_ext.workload import operator_of
 
 @dataclass(frozen=True)
 class Kernel:
-    """One scheduled function: its operator, what it computes, and where its loops come from.
+    """One scheduled function: its operator, its workload, and where its loops come from.
 
     ``source`` is "tuned" or "modelled" (knobs on record), "default" (knobs from the cost estimate),
-    "fallback" (an operator with a kernel whose rule could not take this case), or "loops" (bound by memory:
-    plain vector loops). ``choice`` are the knobs, where it has any.
+    "fallback" (the operator has a kernel, but its rule could not take this case), or "loops" (plain vector
+    loops, for operators bound by memory). ``choice`` are the knobs, if it has any.
     """
 
     name: str

@@ -25,8 +25,9 @@ Progress = Callable[[str], None]
 def lower(
     module: tvm.IRModule, target: BuildTarget, say: Progress = lambda line: None, *, lift: bool = True
 ) -> Lowered:
-    """Operators to scheduled functions, with the weights taken out as further parameters of "main" unless
-    ``lift`` is false.
+    """Lower operators to scheduled functions.
+
+    Weights become further parameters of "main" unless ``lift`` is false.
     """
     lowering_for(target).check(module)
     return lower_each(module, lambda one: _lower(one, target, say, lift=lift))
@@ -47,8 +48,9 @@ def _lower(module: tvm.IRModule, target: BuildTarget, say: Progress, *, lift: bo
 
 
 def plan_memory(module: tvm.IRModule, target: BuildTarget, *, lift: bool = True) -> tvm.IRModule:
-    """The module with memory for its intermediate results, which the caller of "main" passes unless ``lift``
-    is false.
+    """The module with planned memory for intermediate results.
+
+    The caller of "main" passes that memory unless ``lift`` is false.
     """
     with target.tvm_target:
         module = tvm.transform.Sequential(memory_passes())(module)
@@ -56,7 +58,7 @@ def plan_memory(module: tvm.IRModule, target: BuildTarget, *, lift: bool = True)
 
 
 def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> bytes:
-    """Generate code for a module of planned memory and link it; the bytes of a shared library."""
+    """Generate code for a module whose memory is planned, and link it; returns the shared library's bytes."""
     say("generating code")
     lowering = lowering_for(target)
     with target.tvm_target, lowering.compiler():
@@ -73,5 +75,5 @@ def _count_functions(module: tvm.IRModule) -> int:
 
 
 def count_operations(module: tvm.IRModule) -> int:
-    """Kernel calls in "main"."""
+    """The number of kernel calls in "main"."""
     return len(function_calls(module["main"]))

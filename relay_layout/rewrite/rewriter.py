@@ -1,6 +1,7 @@
-"""From a solution to a new function: operators with new attributes, transforms where it says."""
+"""From a solution to a new function: operators get new attributes, and transforms are inserted."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,7 @@ class Placement:
 
 @dataclass
 class TransformCount:
-    """Transforms that remain to be done at run time; ``moves`` are their values, from where and to where."""
+    """Transforms that remain at run time; ``moves`` are their values, with the layouts before and after."""
 
     activations: int = 0
     activation_bytes: int = 0
@@ -89,17 +90,11 @@ class _Rewriter:
         name = "main"
         dataflow = all(node.operator for node in self.graph.nodes)
         with self.builder.function(name, list(function.params), attrs=function_attributes(function)):
-            if dataflow:
-                with self.builder.dataflow():
-                    for node in self.graph.nodes:
-                        self._emit(node)
-                    result = self._output(self.graph.output)
-                    output = self.builder.emit_output(result)
-            else:
+            with self.builder.dataflow() if dataflow else nullcontext():
                 for node in self.graph.nodes:
                     self._emit(node)
                 result = self._output(self.graph.output)
-                output = self.builder.emit(result)
+                output = (self.builder.emit_output if dataflow else self.builder.emit)(result)
             if isinstance(result, relax.Var) and str(result.name) in self.names:
                 self.names[str(output.name)] = self.names[str(result.name)]
             self.builder.emit_func_output(output)
@@ -111,7 +106,7 @@ class _Rewriter:
         for kept in self.forms.values():
             for layout, expression in kept.items():
                 if not isinstance(expression, Constant):
-                    # What only passes a tensor on comes after what computed it.
+                    # An expression that only passes a tensor on comes after the one that computed it.
                     forms.setdefault(_name_of(expression), layout)
         return Rewritten(module[name], self.placements, self.transforms, self.names, forms)
 

@@ -5,26 +5,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """Layouts a family's kernels exist for, and the rates its costs are estimated with.
-
-    ``channel_blocks``: sizes of the channel block of NCHW{n}c worth offering, best first.
-    ``gigahertz``: clock that turns cycles into time. ``gigabytes_per_second``: bandwidth of one
-    pass over activations that are in the last-level cache. ``launch_us``: entering one kernel.
-    ``strided_window_penalty``: how much slower pooling is where channels are not innermost.
-    ``channels_last_penalty``: share that each NHWC side adds to a convolution, whose pixels then lie a
-    power of two apart and meet in few cache sets.
-    """
+    """The layouts that a family of targets has kernels for, and the rates by which costs are estimated."""
 
     name: str
     channel_blocks: tuple[int, ...]
+    """Sizes n of NCHW{n}c worth offering, best first."""
+
     gigahertz: float
+    """The clock that turns cycles into time."""
+
     gigabytes_per_second: float
+    """The bandwidth of one pass over activations that are in the last-level cache."""
+
     launch_us: float
+    """The cost of entering one kernel."""
+
     strided_window_penalty: float
+    """The factor by which pooling is slower if channels are not innermost."""
+
     channels_last_penalty: float
+    """The share that each NHWC side adds to the time of a convolution: its pixels lie a power of two apart,
+    and so map to few cache sets."""
 
     def moving_us(self, moved: float) -> float:
-        """Microseconds in which ``moved`` bytes are read or written, each once."""
+        """Microseconds to read or write ``moved`` bytes once."""
         return moved / (self.gigabytes_per_second * 1e3)
 
 

@@ -1,4 +1,4 @@
-"""What a convolution may run in: offered by the target, or pinned by the caller."""
+"""The layouts that a convolution may run in: offered by the target, or pinned by the caller."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 """The convolutions whose positions ``skip_layers`` of a request names; Relay counts nn.conv2d."""
 
 TRANSPOSED = tuple(name for name in CONVOLUTION_AXES if name not in COUNTED)
-"""The convolutions that follow the others where the caller does not name them."""
+"""Convolutions that take the layouts of the others if the caller does not name them."""
 
 TRANSPOSE = "permute_dims"
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
-"""Operators that move nothing."""
+"""Operators that move no data."""
 POOLINGS = tuple(f"nn.{kind}_pool{rank}d" for kind in ("max", "avg", "adaptive_avg") for rank in (1, 2, 3))
 
 
@@ -41,7 +41,7 @@ class TargetOffers:
         self.target = target
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        """Blocks of channels that the target has, and channels last, on either side of the convolution."""
+        """All combinations of the target's blocks of channels and channels last, for data and result."""
         convolution = convolution_of(node)
         if convolution is None:
             return
@@ -55,16 +55,16 @@ class TargetOffers:
     def with_cost(
         self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts
     ) -> ConvolutionLayouts:
-        """The combination with the estimated microseconds of its default kernel, where its blocks fit."""
+        """The layouts, with the estimated microseconds of their default kernel if their blocks fit."""
         if not blocks_fit(convolution, layouts):
             return layouts
         cost = self.target.convolution_us(node, convolution, layouts)
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        """Bytes moved at the target's bandwidth; windows and reductions along a vector cost more.
+        """Microseconds to move an operator's bytes; more if a window or a reduction runs along a vector.
 
-        An operator that joins the kernel of its operand moves only what that kernel does not hold.
+        An operator that is fused into the kernel of one operand moves only the other operands.
         """
         if node.operator in CONVOLUTION_AXES:
             return self._original_cost(node)

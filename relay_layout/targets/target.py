@@ -1,4 +1,4 @@
-"""What compilation knows of a target of any kind: what TVM compiles for, and what operators cost there."""
+"""What compilation knows of any kind of target: what TVM compiles for, and what operators cost."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ of matrices is float32. ``tf32``: tensors are float32, and products are made of 
 10 bits of mantissa. ``fp32``: everything is float32."""
 
 STORED: dict[str, str] = {"fp16": "float16", "bf16": BITS, "tf32": "float32", "fp32": "float32"}
-"""What tensors of float32 are between kernels, by :data:`Precision`; of bfloat16 the bits."""
+"""The dtype in which float32 tensors are stored between kernels; for bfloat16 that of its bits."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class BuildTarget(ABC):
     :class:`~relay_layout.targets.cuda.CudaTarget` are the kinds.
 
     ``name`` is what was asked for, :attr:`description` what it resolved to. ``architecture`` is that of the
-    machine that calls the kernels. ``kernels`` chooses the convolutions' kernels, and so knows what they
-    cost; ``transforms`` knows it of measured layout transforms. ``precision`` is what floats are multiplied
+    machine that calls the kernels. ``kernels`` chooses the kernels of convolutions, and so knows their cost;
+    ``transforms`` has the measured times of layout transforms. ``precision`` is what floats are multiplied
     in.
     """
 
@@ -47,12 +47,12 @@ class BuildTarget(ABC):
 
     @property
     def stored(self) -> str:
-        """What tensors of float32 are between kernels."""
+        """The dtype in which float32 tensors are stored between kernels."""
         return STORED[self.precision]
 
     @property
     def foreign_machine(self) -> str:
-        """The architecture to cross-compile for; empty where it is that of this machine."""
+        """The architecture to cross-compile for; empty if it is that of this machine."""
         return "" if self.architecture == architecture() else self.architecture
 
     @property
@@ -73,12 +73,12 @@ class BuildTarget(ABC):
     @property
     @abstractmethod
     def widened_dtypes(self) -> tuple[str, ...]:
-        """Types of floats that kernels of this target do not compute in, but in float32 instead."""
+        """Floating-point types for which kernels of this target compute in float32 instead."""
 
     @property
     @abstractmethod
     def has_branches(self) -> bool:
-        """Whether a network's code can do one thing or another as its data say."""
+        """Can the code of a network branch on its data?"""
 
     @abstractmethod
     def manifest(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class BuildTarget(ABC):
 
     @abstractmethod
     def static_matmul_us(self, node: Node) -> float:
-        """As :meth:`matmul_us`, of shapes that are known and hold elements."""
+        """As :meth:`matmul_us`, for shapes that are static and not empty."""
 
 
 __all__ = ["STORED", "BuildTarget", "Precision"]

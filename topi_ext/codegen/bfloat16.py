@@ -10,10 +10,11 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import Call
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from topi_ext.codegen.llvm_functions import has_rounding, rounded_bits
 from topi_ext.codegen.scalar_operations import lanes_of, scalar_operation, vector_of
+from topi_ext.ir import nodes_of
 
 BITS = "uint16"
 
@@ -55,8 +56,7 @@ def lower_bfloat16() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        calls: list[Any] = []
-        structural_walk(func.body, (Call, calls.append))
+        calls = nodes_of(func.body, Call)
         if not any(call.op in CONVERSIONS for call in calls):
             return func
 

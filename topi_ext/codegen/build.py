@@ -1,7 +1,7 @@
-"""Code generation for scheduled functions: TVM's own passes, and small buffers on the stack.
+"""Code generation for scheduled functions: TVM's own passes and ours, and small buffers on the stack.
 
-TVM gives the accumulators of a register tile a workspace of their own on the heap as soon as they are longer
-than 1 KB, and then their values only stay in registers where LLVM can prove that nothing else reads them.
+TVM puts the accumulators of a register tile on the heap if they take more than 1 KB, and then they stay in
+registers only where LLVM can prove that nothing else reads them.
 """
 
 import logging
@@ -28,9 +28,9 @@ from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.replacing import replaced, replacing
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
+from topi_ext.ir import VOLATILE, holds, nodes_of
 from topi_ext.processor import is_aarch64
 from topi_ext.schedule.bias_start import START
-from topi_ext.schedule.blocks import holds
 from topi_ext.schedule.cpu.matrices import SUMS
 
 _LOG = logging.getLogger(__name__)
@@ -39,22 +39,19 @@ PIPELINE = "topi_ext"
 """For ``tvm.compile(..., tir_pipeline=PIPELINE)`` and ``relax.build(..., tir_pipeline=PIPELINE)``."""
 
 STACK_BYTES = 8 << 10
-"""Longest buffer that is kept on the stack: a register file and what a tile of Winograd holds."""
+"""The largest buffer that is kept on the stack: enough for all registers, and for a Winograd tile."""
 
 _LINE_BYTES, _STACK_ALIGNMENT = 64, 16
-"""Alignment of a buffer that matrices are stored in, and what TVM gives those on the stack at most."""
+"""The alignment that buffers of matrices need, and the largest that TVM gives to buffers on the stack."""
 
 _KEEP = "disable_lower_builtin"
-"""TVM's annotation of allocations that are left to the code generator, which puts them on the stack."""
+"""TVM's annotation for allocations that the code generator is to put on the stack."""
 
 _PROMISE = "storage_alignment"
-"""TVM's attribute of the alignment of parameters."""
-
-_VOLATILE = "tirx.volatile"
-"""TVM's annotation of allocations that are read from memory each time."""
+"""TVM's attribute for the alignment of parameters."""
 
 _SKIP_ASSERTS = "tirx.disable_assert"
-"""TVM's option for functions that check nothing; by itself it skips checks when LLVM's code is generated."""
+"""TVM's option to omit argument checks; on its own it takes effect only when LLVM code is generated."""
 
 
 def _pipeline() -> tuple[Any, Any, Any]:
@@ -73,7 +70,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         tvm.transform.module_pass(lower, 0, PIPELINE),
         lambda: tvm.transform.Sequential(
             [
-                # Before all else: checks of arguments are most of what the other passes would walk.
+                # First, because argument checks are most of what the other passes would have to walk.
                 *([tirx.transform.SkipAssert()] if _skips_asserts() else []),
                 inline_casts(),
                 sum_in_parts(),
@@ -101,10 +98,10 @@ def _skips_asserts() -> bool:
 def _one_by_one(
     passes: tvm.transform.Pass, module: tvm.IRModule, context: tvm.transform.PassContext
 ) -> tvm.IRModule:
-    """As ``passes`` do, but without looking for common terms in the functions in which TVM fails to.
+    """Run ``passes`` per function, without common subexpression elimination where TVM gets that wrong.
 
-    In the scope of what an expression binds, and in a second loop, it takes variables it defines elsewhere.
-    LLVM finds common terms itself, but some later than it would have to.
+    It may use a variable outside of its scope: in another loop, or where an expression binds a variable. LLVM
+    eliminates common subexpressions as well, but some of them later than would be best.
     """
     config = {**dict(context.config), "tirx.disable_cse_tir": True}
     lowered = tvm.IRModule({}, attrs=module.attrs, global_infos=module.global_infos)
@@ -122,7 +119,7 @@ def _one_by_one(
 
 
 def _is_closed(module: tvm.IRModule) -> bool:
-    """Whether functions use variables only where they define them."""
+    """Do all functions use variables only within their scopes?"""
     return all(
         tirx.analysis.verify_well_formed(function, assert_mode=False)
         for _, function in module.functions_items()
@@ -131,10 +128,10 @@ def _is_closed(module: tvm.IRModule) -> bool:
 
 
 def accept_any_address() -> tvm.transform.Pass:
-    """Parameters may begin at any address that is a multiple of an element's size.
+    """Accept parameters at any address that is a multiple of the element size.
 
-    TVM promises LLVM 64 bytes, and so takes no array of numpy where it lies. Loads of vectors that are not
-    promised an alignment are as fast where they have it.
+    TVM promises LLVM an alignment of 64 bytes, so that arrays of numpy would have to be copied. Unaligned
+    vector loads are as fast as aligned ones if the address happens to be aligned.
     """
     return replacing("accept_any_address", tirx.AttrStmt, _without_promise)
 
@@ -144,16 +141,15 @@ def _without_promise(statement: tirx.AttrStmt) -> Any:
 
 
 def keep_on_stack() -> tvm.transform.Pass:
-    """Small allocations of constant size become local variables of their function."""
+    """Turn small allocations of constant size into local variables."""
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        allocations: list[tirx.AllocBuffer] = []
-        structural_walk(func.body, (tirx.AllocBuffer, allocations.append))
+        allocations = nodes_of(func.body, tirx.AllocBuffer)
         if not allocations:
             return func
         loads_again = is_aarch64(func.attrs["target"])
-        # Vectors of ARM are no longer than the alignment that they have.
+        # On ARM the alignment that TVM gives is enough for a vector.
         walked = [] if loads_again else _walked(func.body)
 
         def on_allocation(allocation: tirx.AllocBuffer) -> Any:
@@ -167,9 +163,9 @@ def keep_on_stack() -> tvm.transform.Pass:
 
 
 def _walked(body: Any) -> list[Any]:
-    """Buffers of scalars that loops reach one after the other: these stay in memory, others in registers.
+    """Scalar buffers that are indexed by loops: these stay in memory, while others end up in registers.
 
-    Buffers of vectors have the alignment of their vectors.
+    Vector buffers are left out, as they have the alignment of their vectors.
     """
     found: list[Any] = []
 
@@ -188,7 +184,10 @@ def _is_constant(index: Any) -> bool:
 
 
 def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
-    """``loads_again``: what sums start from is loaded for each of them instead of copied."""
+    """The allocation on the stack, if it is small enough.
+
+    With ``loads_again``, the value that sums start from is loaded for each sum instead of copied.
+    """
     buffer = allocation.buffer
     size = buffer.dtype.bits * buffer.dtype.lanes // 8
     for extent in buffer.shape:
@@ -199,12 +198,12 @@ def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
         return allocation
     marks = {_KEEP: tirx.const(1, "int32")}
     if loads_again and buffer.scope() == START:
-        marks[_VOLATILE] = tirx.const(1, "int32")
+        marks[VOLATILE] = tirx.const(1, "int32")
     return tirx.AllocBuffer(buffer, {**allocation.annotations, **marks})
 
 
 def _aligned(allocation: tirx.AllocBuffer) -> Any:
-    """The buffer within a longer one, where a cache line begins."""
+    """The buffer inside a longer one, at the start of a cache line."""
     buffer = allocation.buffer
     size = buffer.dtype.bits // 8
     (extent,) = buffer.shape
@@ -221,10 +220,10 @@ def _aligned(allocation: tirx.AllocBuffer) -> Any:
 
 
 def unchecked() -> tvm.transform.PassContext:
-    """The current context of passes, in which functions do not check the tensors that they are called with.
+    """The current pass context, in which functions do not check their arguments.
 
-    For functions that are only called with what was allocated for them: checks are most of a small function's
-    machine code, and of the time that it takes to generate.
+    For functions that are only called with tensors allocated for them. The checks are most of a small
+    function's machine code, and of the time it takes to generate.
     """
     current = tvm.transform.PassContext.current()
     return tvm.transform.PassContext(
@@ -237,12 +236,12 @@ def unchecked() -> tvm.transform.PassContext:
 
 
 def compile_kernel(func: tirx.PrimFunc, target: Target) -> Any:
-    """A scheduled function as a runtime module, in which it is called "main"."""
+    """A scheduled function compiled to a runtime module, under the name "main"."""
     scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
     return tvm.compile(tvm.IRModule({"main": scheduled}), target, tir_pipeline=PIPELINE)
 
 
-# TVM would take each lane of a vector apart to round it, although LLVM has an instruction for all of them.
+# Otherwise TVM scalarises these operators, although LLVM has vector instructions for them.
 register_op_attr("tirx.nearbyint", "TVectorizable", True)
 register_op_attr("tirx.isnan", "TVectorizable", True)
 

@@ -9,12 +9,12 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
-from tvm_ffi import structural_walk
 
 from topi_ext.codegen.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
 from topi_ext.codegen.replacing import replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of
 from topi_ext.extents import fixed
+from topi_ext.ir import nodes_of
 
 _TABLE_BYTES = 256
 
@@ -24,8 +24,7 @@ def lower_byte_lookups() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        casts: list[tirx.Cast] = []
-        structural_walk(func.body, (tirx.Cast, casts.append))
+        casts = nodes_of(func.body, tirx.Cast)
         # Most functions have no byte for a place, and to look at all that they load takes long.
         if not any(map(_is_of_byte, casts)):
             return func

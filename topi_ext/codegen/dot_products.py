@@ -16,7 +16,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.target import Target
-from tvm_ffi import structural_equal, structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map
 
 from topi_ext.codegen.bfloat16 import BITS, without_conversion
 from topi_ext.codegen.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
@@ -32,8 +32,8 @@ from topi_ext.codegen.word_instructions import (
     width_of,
 )
 from topi_ext.indexing import WORD_BYTES
+from topi_ext.ir import nodes_of, substitute
 from topi_ext.processor import is_aarch64
-from topi_ext.schedule.overlap import substitute
 
 _NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
 """The second is of bytes where two neighbouring products add up to an int16."""
@@ -75,8 +75,7 @@ def lower_dot_products() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        calls: list[Any] = []
-        structural_walk(func.body, (Call, calls.append))
+        calls = nodes_of(func.body, Call)
         if not any(is_dot(call) for call in calls):
             return func
         lowering = _Lowering(func)
@@ -93,8 +92,7 @@ class _Lowering:
     def __init__(self, func: tirx.PrimFunc) -> None:
         self._target: Target = func.attrs["target"]
         self._analyzer = tvm.sym.Analyzer()
-        bindings: list[tirx.Bind] = []
-        structural_walk(func.body, (tirx.Bind, bindings.append))
+        bindings = nodes_of(func.body, tirx.Bind)
         # A binding may name those before it, and then reads their values.
         self._bound: dict[Any, Any] = {}
         for binding in bindings:
@@ -104,8 +102,7 @@ class _Lowering:
     @cached_property
     def _stored(self) -> dict[Any, int]:
         """By buffer, the lanes of the vectors that are stored there."""
-        stores: list[tirx.BufferStore] = []
-        structural_walk(self._body, (tirx.BufferStore, stores.append))
+        stores = nodes_of(self._body, tirx.BufferStore)
         return {
             store.buffer: int(store.indices[0].lanes)
             for store in stores

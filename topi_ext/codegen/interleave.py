@@ -8,7 +8,7 @@ from tvm import tirx
 
 from topi_ext.codegen.replacing import replacing
 from topi_ext.extents import fixed
-from topi_ext.schedule.blocks import holds, loads_of
+from topi_ext.ir import holds, loads_of
 
 
 def interleave_stores() -> tvm.transform.Pass:

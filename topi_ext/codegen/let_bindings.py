@@ -13,9 +13,7 @@ from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.replacing import replacing
-from topi_ext.schedule.overlap import substitute
-
-_LAZY = "prim.if_then_else"
+from topi_ext.ir import IF_THEN_ELSE, nodes_of, substitute
 
 
 def flatten_bindings() -> tvm.transform.Pass:
@@ -35,7 +33,7 @@ def _flattened(store: tirx.BufferStore) -> tirx.BufferStore:
     def on_call(call: Call) -> None:
         nonlocal movable
         # What it guards may only be read where its condition holds.
-        movable = movable and not (isinstance(call.op, Op) and call.op.name == _LAZY)
+        movable = movable and not (isinstance(call.op, Op) and call.op.name == IF_THEN_ELSE)
 
     result = structural_map(store.value, (tirx.Let, on_binding))
     structural_walk(store.value, (Call, on_call))
@@ -54,8 +52,7 @@ def _in_order(values: Mapping[tirx.Var, Any]) -> Iterator[tirx.Var]:
         if variable in done:
             return
         done.add(variable)
-        used: list[tirx.Var] = []
-        structural_walk(values[variable], (tirx.Var, used.append))
+        used = nodes_of(values[variable], tirx.Var)
         for other in used:
             if other in values:
                 yield from visit(other)
@@ -87,10 +84,8 @@ def _without_casts(sequence: tirx.SeqStmt) -> Any:
 def _is_cast(value: Any) -> bool:
     if "float" not in str(getattr(value.ty, "dtype", "")):
         return False
-    casts: list[tirx.Cast] = []
-    structural_walk(value, (tirx.Cast, casts.append))
-    loads: list[Any] = []
-    structural_walk(value, (TensorLoad, loads.append))
+    casts = nodes_of(value, tirx.Cast)
+    loads = nodes_of(value, TensorLoad)
     # What is loaded may be overwritten before it is used.
     return not loads and any(str(cast.value.ty.dtype).startswith(("int", "uint")) for cast in casts)
 

@@ -12,9 +12,9 @@ from tvm import tirx
 from tvm.ir import StringImm
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
-from tvm_ffi import structural_walk
 
 from topi_ext.codegen.scalar_operations import lanes_of, vector_of
+from topi_ext.ir import nodes_of
 from topi_ext.processor import is_aarch64
 
 _IMPORT = "pragma_import_llvm"
@@ -230,8 +230,7 @@ def import_functions() -> tvm.transform.Pass:
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
         del module, context
-        texts: list[StringImm] = []
-        structural_walk(func.body, (StringImm, texts.append))
+        texts = nodes_of(func.body, StringImm)
         called = {str(text.value) for text in texts} & _TEXTS.keys()
         body = func.body
         for name in sorted(called):

@@ -1,14 +1,13 @@
-"""Long sums taken in parts, each of them begun at zero.
+"""Long sums in parts, each of which starts from zero.
 
-A register to which thousands of products are added one after the other rounds each time to as many bits as
-the sum has by then. Of a sum of parts the error grows with the length of a part and with the number of parts
-instead (Higham, "The Accuracy of Floating Point Summation", SIAM J. Sci. Comput. 14, 1993).
+When thousands of products are added to one register, each addition rounds to the precision of the whole sum.
+Summed in parts, the error grows with the length of a part plus the number of parts instead (Higham, "The
+Accuracy of Floating Point Summation", SIAM J. Sci. Comput. 14, 1993).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,43 +16,39 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.schedule.blocks import largest_divisor
-from topi_ext.schedule.nests import sequence
-from topi_ext.schedule.overlap import uses
+from topi_ext.ir import VOLATILE, nodes_of, sequence, uses
 
 PART = 256
-"""Additions of a part at most: so many that totals cost a hundredth of the time of a register tile."""
+"""The most additions in a part; adding up the totals then takes 1% of the time of a register tile."""
 
 _LONGEST_WHOLE = 320
-"""Sums of so many additions stay whole."""
+"""Sums of at most so many additions stay whole."""
 
 _MOST_PLACES = 64
-"""Places that one loop adds to: as many as there may be registers."""
+"""The most places that one loop adds to, about as many as there are registers."""
 
 _DTYPE = "float32"
 
-_IN_MEMORY = "tirx.volatile"
-"""TVM's annotation of allocations that are read each time: totals in registers would take those of sums."""
-
 
 class _Place(NamedTuple):
-    """Elements of a buffer that are read and written at once: at an index, or ``lanes`` from there on."""
+    """Elements of a buffer that are accessed together: ``lanes`` of them, starting at an index."""
 
     buffer: Any
     index: Any
     lanes: int
 
     def load(self) -> Any:
-        """What is at this place."""
+        """The value at this place."""
         return tirx.BufferLoad(self.buffer, [self._indices()])
 
     def store(self, value: Any) -> tirx.BufferStore:
-        """What is at this place becomes ``value``."""
+        """A statement that stores ``value`` here."""
         return tirx.BufferStore(self.buffer, value, [self._indices()])
 
     def clear(self) -> tirx.BufferStore:
-        """What is at this place becomes zero."""
+        """A statement that stores zero here."""
         zero, lanes = tirx.const(0.0, _DTYPE), self.lanes * self.buffer.dtype.lanes
         return self.store(zero if lanes == 1 else tirx.Broadcast(zero, lanes))
 
@@ -62,10 +57,10 @@ class _Place(NamedTuple):
 
 
 def sum_in_parts() -> tvm.transform.Pass:
-    """Loops that add many float32 values to the same places add up those of a part at a time.
+    """Split loops that add many float32 values to the same places into parts, whose sums are added to totals.
 
-    For functions whose buffers are flat and whose register tiles are unrolled. Totals lie in memory: between
-    two visits the loop turns for as long as a part takes.
+    For functions whose buffers are flat and whose register tiles are unrolled. The totals are kept in memory,
+    as each is accessed only once per part.
     """
 
     def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
@@ -85,63 +80,71 @@ def sum_in_parts() -> tvm.transform.Pass:
 
 @dataclass
 class _Sums:
-    """What a statement does with buffers of float32."""
+    """What a statement does to float32 buffers."""
 
     added: Counter[_Place] = field(default_factory=Counter)
-    """How often it adds to each place; a loop of unknown extent counts as one turn."""
+    """How often it adds to each place; a loop of unknown extent counts as one iteration."""
 
     stored: set[Any] = field(default_factory=set)
-    """Memory that it writes to otherwise."""
+    """Memory that it writes to in any other way."""
 
     loops: list[tirx.For] = field(default_factory=list)
-    """The outermost loops in it whose sums are to be taken in parts."""
+    """The outermost loops in it that are to be split into parts."""
 
     is_open: bool = False
-    """Whether a loop that adds has an unknown extent."""
+    """Has a loop that adds an unknown extent?"""
 
     @property
     def longest(self) -> int:
-        """Additions to one place."""
+        """The most additions to one place."""
         return max(self.added.values(), default=0)
 
-    def then(self, other: "_Sums") -> "_Sums":
-        """What both statements do, one after the other."""
-        return _Sums(
-            self.added + other.added,
-            self.stored | other.stored,
-            self.loops + other.loops,
-            self.is_open or other.is_open,
-        )
+    @classmethod
+    def of_all(cls, parts: Iterable["_Sums"]) -> "_Sums":
+        """What several statements do, one after the other."""
+        whole = cls()
+        for part in parts:
+            whole.added.update(part.added)
+            whole.stored |= part.stored
+            whole.loops += part.loops
+            whole.is_open |= part.is_open
+        return whole
 
 
 class _Reader:
-    """Reads a function's statements, and keeps which buffers lie in the same memory."""
+    """Reads a function's statements, and remembers which buffers share memory."""
 
     def __init__(self) -> None:
         self._views: dict[Any, Any] = {}
+        # Loops that are split are read again, with everything in them.
+        self._sums: dict[Any, _Sums] = {}
 
     def read(self, statement: Any) -> _Sums:
-        """What a statement does with buffers of float32."""
+        """What a statement does to float32 buffers."""
+        if statement not in self._sums:
+            self._sums[statement] = self._read(statement)
+        return self._sums[statement]
+
+    def _read(self, statement: Any) -> _Sums:
         if isinstance(statement, tirx.BufferStore):
             return self._store(statement)
         if isinstance(statement, tirx.SeqStmt):
-            return reduce(_Sums.then, map(self.read, statement.seq))
+            return _Sums.of_all(map(self.read, statement.seq))
         if isinstance(statement, tirx.For):
             return self._loop(statement)
         if isinstance(statement, tirx.IfThenElse):
             cases = [case for case in (statement.then_case, statement.else_case) if case is not None]
-            return reduce(_Sums.then, map(self.read, cases))
+            return _Sums.of_all(map(self.read, cases))
         if isinstance(statement, tirx.AttrStmt):
             return self.read(statement.body)
         if isinstance(statement, tirx.DeclBuffer):
-            viewed: list[Any] = []
-            structural_walk(statement.data, (tirx.Var, viewed.append))
+            viewed = nodes_of(statement.data, tirx.Var)
             if viewed:
                 self._views[statement.buffer] = self._memory(viewed[0])
         return _Sums()
 
     def _memory(self, buffer: Any) -> Any:
-        """What a buffer is a view of, which may be itself."""
+        """The buffer that owns the memory of a buffer: itself, or the one that it is a view of."""
         return self._views.get(buffer, buffer)
 
     def _store(self, store: tirx.BufferStore) -> _Sums:
@@ -168,7 +171,7 @@ class _Reader:
         return _Sums(added, each.stored | others, loops, is_open and bool(added))
 
     def _only_adds(self, loop: tirx.For, places: Sequence[_Place]) -> bool:
-        """Whether a loop does nothing with the memory of these places but to add to them."""
+        """Does a loop access the memory of these places only to add to them?"""
         memory = {self._memory(place.buffer): place.buffer for place in places}
         loads: list[Any] = []
         stores: list[Any] = []
@@ -200,7 +203,7 @@ class _Reader:
 
 
 def _is_one(buffer: Any, places: Sequence[_Place], defined: Sequence[Any]) -> bool:
-    """Whether the places in a buffer lie apart, and are the same in each turn, which defines variables."""
+    """Are the places in a buffer disjoint, and independent of the variables that an iteration defines?"""
     own = [place for place in places if place.buffer.same_as(buffer)]
     if len(own) == 1:
         return not any(uses(own[0].index, variable) for variable in defined)
@@ -212,7 +215,7 @@ def _is_one(buffer: Any, places: Sequence[_Place], defined: Sequence[Any]) -> bo
 
 
 def _added_to(store: tirx.BufferStore) -> _Place | None:
-    """The place to which a statement adds something; None where it does anything else."""
+    """The place to which a statement adds something; None if it does anything else."""
     if not isinstance(store.value, tirx.Add) or len(store.indices) != 1:
         return None
     loads = [side for side in (store.value.a, store.value.b) if isinstance(side, TensorLoad)]
@@ -227,13 +230,13 @@ def _added_to(store: tirx.BufferStore) -> _Place | None:
 
 
 def _plain(index: Any) -> Any:
-    """Numbers as such, which are equal where they are the same."""
+    """Constants as Python ints, which compare by value."""
     number = fixed(index)
     return index if number is None else number
 
 
 def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
-    """The loop, which does nothing with some places but to add to them, with totals of its parts."""
+    """The loop, which only adds to some places, split into parts whose sums are added to totals."""
     totals = _Totals(list(reader.read(loop).added))
     nest, guarded = _nest(loop, reader)
     divided = nest[-1]
@@ -262,7 +265,7 @@ def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
 
 
 def _nest(loop: tirx.For, reader: _Reader) -> tuple[list[tirx.For], bool]:
-    """The loops down to the one that is divided, and whether conditions between them leave turns out."""
+    """The loops down to the one to split, and whether conditions between them skip iterations."""
     nest, guarded = [loop], False
     while (each := reader.read(nest[-1].body)).longest > PART or each.is_open:
         inner, condition = _inner(nest[-1].body, reader)
@@ -274,7 +277,7 @@ def _nest(loop: tirx.For, reader: _Reader) -> tuple[list[tirx.For], bool]:
 
 
 def _inner(statement: Any, reader: _Reader) -> tuple[tirx.For | None, bool]:
-    """The only loop in a statement that adds, and whether that is under a condition."""
+    """The only loop in a statement that adds, and whether a condition guards it."""
     if isinstance(statement, tirx.For):
         return statement, False
     if isinstance(statement, tirx.AttrStmt):
@@ -288,7 +291,7 @@ def _inner(statement: Any, reader: _Reader) -> tuple[tirx.For | None, bool]:
 
 
 def _turns_of_part(turns: int | None, additions: int) -> int:
-    """Of a loop, each turn of which has so many ``additions``: a divisor where that is not much shorter."""
+    """Iterations of a part, with ``additions`` in each: a divisor of ``turns`` if one is long enough."""
     most = max(1, PART // additions)
     if turns is None:
         return most
@@ -303,12 +306,13 @@ def _of_turns(loop: tirx.For, start: Any, extent: Any) -> tirx.For:
 
 
 class _Totals:
-    """Statements on some places, and on the totals of what was added to them."""
+    """Statements that act on some places and on the totals of what was added to them."""
 
     def __init__(self, places: Sequence[_Place]) -> None:
         totals = _totals_of(places)
         pairs = list(zip(places, totals, strict=True))
-        mark = {_IN_MEMORY: tirx.const(1, "int32")}
+        # In registers, totals would take those of the sums.
+        mark = {VOLATILE: tirx.const(1, "int32")}
         self.allocated = [
             tirx.AllocBuffer(buffer, mark) for buffer in dict.fromkeys(total.buffer for total in totals)
         ]
@@ -320,7 +324,7 @@ class _Totals:
 
 
 def _totals_of(places: Sequence[_Place]) -> list[_Place]:
-    """A place for the total of each place, side by side, in one buffer for those of each dtype."""
+    """A place for the total of each place; those of one dtype lie side by side in one buffer."""
     widths: Counter[str] = Counter()
     starts = []
     for place in places:

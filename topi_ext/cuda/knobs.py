@@ -39,7 +39,8 @@ PAD_BYTES, ROW_BYTES = 16, 64
 """Rows in shared memory that are not swizzled take a multiple of the second and the first, so that eight of
 them lie in different banks."""
 
-_SUM_BYTES = 4
+SUM_BYTES = 4
+"""Of a result while products are added to it."""
 
 RESULT_PAD = 8
 """Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that
@@ -100,9 +101,9 @@ def shared_bytes(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
     stages = knobs.stages if multiprocessor.has_async_copies else 1
     smaller = stages * row * least(knobs.block_m, knobs.block_n)
     larger = stages * row * greatest(knobs.block_m, knobs.block_n)
-    pad = PAD_BYTES // _SUM_BYTES if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
-    results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * _SUM_BYTES
-    if workload.element_bytes == _SUM_BYTES:
+    pad = PAD_BYTES // SUM_BYTES if knobs.instruction in ON_CUDA_CORES else RESULT_PAD
+    results = knobs.block_m * (knobs.block_n + (pad - knobs.block_n) % 32) * SUM_BYTES
+    if workload.element_bytes == SUM_BYTES:
         total = smaller + greatest(larger, results)
     else:
         total = greatest(smaller + larger, results)
@@ -292,6 +293,7 @@ __all__ = [
     "PAD_BYTES",
     "RESULT_PAD",
     "ROW_BYTES",
+    "SUM_BYTES",
     "SWIZZLED",
     "SWIZZLED_ROWS",
     "Copies",

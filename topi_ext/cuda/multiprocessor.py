@@ -31,17 +31,9 @@ MOST_BLOCKS = 65535
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """One architecture, as schedules and their cost model see it.
+    """One architecture, as schedules and their cost model see it; sizes in bytes.
 
-    Sizes in bytes. ``shared_bytes``: of a multiprocessor, ``block_shared_bytes``: what a block of threads
-    gets at most; the system keeps the difference, if any, for each block. ``half_macs``, ``tf32_macs``,
-    ``byte_macs`` and ``float_macs``: multiply-adds per cycle and multiprocessor of float16 on tensor cores by
-    warp-wide instructions with float32 accumulators, of TF32, of bytes (on sm_70 by dp4a on CUDA cores), and
-    of float32 on CUDA cores; 0 where there are none.
-    ``l2_bytes_per_cycle``: per multiprocessor. ``launch_us``: microseconds of a kernel beside its work.
-    ``wgmma_gain``: how many times as many products wgmma makes; 0 where there is none, or where it is not to
-    be used. ``has_bulk_copies``: the tensor memory accelerator, which copies whole tiles, is there and may be
-    used.
+    The rates ``..._macs`` are multiply-adds per cycle and multiprocessor, 0 without such an instruction.
     """
 
     arch: str
@@ -50,27 +42,44 @@ class Multiprocessor:
     gigahertz: float
     gigabytes_per_second: float
     shared_bytes: int
+    """Shared memory of a multiprocessor."""
+
     block_shared_bytes: int
+    """The most shared memory of one block of threads; the system reserves the rest, if any, per block."""
+
     warps: int
     blocks: int
     half_macs: int
+    """Of float16 on tensor cores, by warp-wide instructions with float32 accumulators."""
+
     tf32_macs: int
     byte_macs: int
+    """Of bytes; on sm_70 by dp4a on CUDA cores."""
+
     float_macs: int
+    """Of float32 on CUDA cores."""
+
     l2_bytes_per_cycle: int
+    """Per multiprocessor."""
+
     registers: int = 65536
     launch_us: float = 2.5
+    """Microseconds that a kernel takes besides its work."""
+
     wgmma_gain: float = 0.0
+    """The factor by which wgmma multiplies faster; 0 where it does not exist or must not be used."""
+
     has_bulk_copies: bool = False
+    """May the tensor memory accelerator, which copies whole tiles, be used?"""
 
     @property
     def name(self) -> str:
-        """What tuning records are kept under."""
+        """The name under which tuning records are kept."""
         return self.arch
 
     @property
     def threads(self) -> int:
-        """Of the host's: one launches all kernels."""
+        """Threads of the host: one launches all kernels."""
         return 1
 
     @property

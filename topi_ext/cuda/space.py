@@ -20,6 +20,7 @@ from topi_ext.cuda.knobs import (
     LANE_COLUMNS,
     LANE_ROWS,
     MOST_REGISTERS,
+    SUM_BYTES,
     Copies,
     GemmKnobs,
     Instruction,
@@ -59,8 +60,6 @@ EPILOGUE_CYCLES = 0.08
 
 RESULT_WARPS, EPILOGUE_WARPS = 2.5, 8
 """Warps of a multiprocessor that such work keeps busy; fewer wait for themselves."""
-
-_SUM_BYTES = 4
 
 _SUM_US = 1.4
 """The least that the kernel takes which adds slices of the depth."""
@@ -210,7 +209,7 @@ def _estimates(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mult
     waited = LATENCY_CYCLES / greatest(knobs.stages - 1, 1)
     turn = np.hypot(work, waited) + BARRIER_CYCLES
     is_split = knobs.split_k > 1
-    result_bytes = np.where(is_split, _SUM_BYTES, size)
+    result_bytes = np.where(is_split, SUM_BYTES, size)
     warps = resident * knobs.warps
     each = (RESULT_CYCLES + RESULT_BYTE_CYCLES * result_bytes) / least(1.0, warps / RESULT_WARPS)
     each = each + np.where(is_split, 0.0, EPILOGUE_CYCLES / least(1.0, warps / EPILOGUE_WARPS))
@@ -221,7 +220,7 @@ def _estimates(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mult
     moved += workload.out_channels * workload.depth * size + workload.rows * workload.out_channels * size
     bandwidth = multiprocessor.gigabytes_per_second * 1e3
     busy = np.hypot(cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth)
-    partial = rows * columns * _SUM_BYTES * knobs.split_k
+    partial = rows * columns * SUM_BYTES * knobs.split_k
     # Partial sums are written and read, mostly within the second-level cache.
     added = max(_SUM_US, multiprocessor.launch_us) + 2 * partial / (2 * bandwidth)
     return busy + multiprocessor.launch_us + np.where(is_split, added, 0.0)

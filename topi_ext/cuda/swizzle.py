@@ -19,7 +19,7 @@ from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.codegen.device_functions import called
-from topi_ext.cuda.codegen.statements import holds
+from topi_ext.cuda.codegen.statements import ASYNC_COPY, holds
 from topi_ext.cuda.codegen.wgmma import MULTIPLY, row_bytes_of
 from topi_ext.cuda.codegen.wide_copies import is_multiple
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
@@ -30,7 +30,6 @@ LINE_BYTES = 128
 """What the banks of shared memory hold side by side."""
 
 _LDMATRIX = Op.get("tirx.ptx_legacy.ldmatrix")
-_COPY = Op.get("tirx.s_tir.cp_async_raw")
 
 
 def swizzle_tiles() -> tvm.transform.Pass:
@@ -87,7 +86,7 @@ def _bytes(typed: Any) -> int:
 
 
 def _moved(call: Call, row_bytes: int) -> Any:
-    if call.op.same_as(_COPY):
+    if call.op.same_as(ASYNC_COPY):
         arguments = list(call.args)
         size = DTYPE_BYTES[str(call.ty.dtype)]
         arguments[1] = _swizzled(arguments[1], row_bytes // size, COPY_BYTES // size)

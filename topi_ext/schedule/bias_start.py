@@ -15,8 +15,8 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.schedule.blocks import SBlock, holds, loads_of
-from topi_ext.schedule.overlap import substitute, uses
+from topi_ext.ir import holds, loads_of, substitute, uses
+from topi_ext.schedule.blocks import SBlock
 
 START = "global.start"
 """Scope of a buffer that holds what sums start from."""

@@ -13,35 +13,36 @@ from tvm.s_tir.transform import ConvertSSA
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
+from topi_ext.ir import holds, loads_of, nodes_of
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
 PAIR = 2
-"""Convolutions that one kernel may compute; see :class:`topi_ext.workload.SeparableWorkload`."""
+"""Convolutions that one kernel computes; see :class:`topi_ext.workload.SeparableWorkload`."""
 
 MOST_REPEATED = 512
-"""Nodes of expressions by which inlining may make a function grow, at one block."""
+"""Expression nodes that inlining one block may add to a function."""
 
 SBlock = Any
 """A block of a schedule (``tvm.s_tir.schedule.SBlockRV``)."""
 
 
 _SEED = 1
-"""Nothing here is drawn at random; without a seed every schedule would ask the system for one."""
+"""No schedule here draws random numbers, but without a seed each would ask the system for one."""
 
 _unchecked = type(
     "Unchecked",
     (Schedule,),
     {name: method.__wrapped__ for name, method in vars(Schedule).items() if hasattr(method, "__wrapped__")},
 )
-"""A schedule whose methods do not compare their arguments with their type hints, which takes longer than most
-of them: mypy has done that."""
+"""A schedule whose methods do not check their arguments against their type hints: mypy has done that, and the
+check takes longer than most methods."""
 
 
 def open_schedule(func: tirx.PrimFunc) -> Schedule:
-    """A schedule of one function, without the checks that slow large functions down.
+    """A schedule of one function, without the checks that make large functions slow.
 
-    An expression that was inlined at several places defines its variables at each of them, which no schedule
-    takes: each place gets variables of its own.
+    An expression that was inlined several times defines the same variables several times, which no schedule
+    accepts; each copy gets variables of its own.
     """
     schedule: Schedule = _unchecked(
         ConvertSSA()(tvm.IRModule({"main": func}))["main"],
@@ -52,15 +53,8 @@ def open_schedule(func: tirx.PrimFunc) -> Schedule:
     return schedule
 
 
-def loads_of(body: Any) -> list[Any]:
-    """What a statement or an expression reads of tensors, those that say where another reads among them."""
-    loads: list[Any] = []
-    structural_walk(body, (TensorLoad, loads.append))
-    return loads
-
-
 def child_blocks(sch: Schedule) -> list[SBlock]:
-    """The blocks of the function in the order in which they compute; none where its body is opaque."""
+    """The blocks of the function, in the order of execution; none if its body is opaque."""
     body = sch.mod["main"].body
     if not isinstance(body, SBlockRealize):
         return []
@@ -68,10 +62,10 @@ def child_blocks(sch: Schedule) -> list[SBlock]:
 
 
 def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
-    """The block that carries a workload, and the workload as it was serialised.
+    """The block that carries a workload, and the workload as JSON.
 
-    The first of several; but of a depthwise convolution and the pointwise one of its result it is the block
-    of the latter, with the workload of both.
+    If several carry one, the first; but a depthwise convolution followed by a pointwise one gives the block
+    of the latter and the workload of both.
     """
     blocks = child_blocks(sch)
     found = _workload_among([sch.get(block) for block in blocks])
@@ -79,20 +73,19 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
 
 
 def carried_workload(func: tirx.PrimFunc) -> tuple[str, Any] | None:
-    """What :func:`annotated_block` finds, without a schedule: the workload, and all annotations of its block.
+    """As :func:`annotated_block`, without a schedule: the workload, and all annotations of its block.
 
-    For functions whose blocks are not inside of each other, as before they are scheduled.
+    For functions whose blocks are not nested, as is the case before scheduling.
     """
     if not isinstance(func.body, SBlockRealize):
         return None
-    blocks: list[SBlockNode] = []
-    structural_walk(func.body.block.body, (SBlockNode, blocks.append))
+    blocks = nodes_of(func.body.block.body, SBlockNode)
     found = _workload_among(blocks)
     return None if found is None else (found[1], blocks[found[0]].annotations)
 
 
 def _workload_among(blocks: Sequence[SBlockNode]) -> tuple[int, str] | None:
-    """The place of the block that carries a workload, and the workload."""
+    """The position of the block that carries a workload, and the workload."""
     found = [
         (place, str(block.annotations[ANNOTATION]))
         for place, block in enumerate(blocks)
@@ -115,11 +108,11 @@ class Surroundings:
 
 
 def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
-    """Make one block of all that follows ``anchor`` element by element.
+    """Merge the elementwise blocks that follow ``anchor`` into one, the epilogue.
 
-    There is no such epilogue where the anchor's result must exist as a whole, because it is an output
-    or because something reads other elements of it: tiles overlap and run on several threads, so
-    accumulators must belong to one tile and a finished element must be written in one go.
+    There is no epilogue if the anchor's result must exist as a whole, because it is an output or because
+    other elements of it are read as well: tiles overlap and run on several threads, so accumulators must
+    belong to one tile, and an element must be written once, when it is finished.
     """
     _inline_ahead(sch, anchor)
     before, after = _around(sch, anchor)
@@ -140,7 +133,7 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
 
 
 def inline_copies(sch: Schedule) -> None:
-    """Inline the blocks that copy a tensor as it is, such as one that was to be rounded and is narrow."""
+    """Inline blocks that copy a tensor unchanged, e.g. a rounding of a tensor that is narrow already."""
     for block in child_blocks(sch):
         node = sch.get(block)
         store = node.body
@@ -164,7 +157,7 @@ def _around(sch: Schedule, anchor: SBlock) -> tuple[list[SBlock], list[SBlock]]:
 
 
 def _inline_ahead(sch: Schedule, anchor: SBlock) -> None:
-    """Inline what comes before ``anchor`` but is only read after it, such as a factor of its results."""
+    """Inline blocks before ``anchor`` that only blocks after it read, such as a factor of its results."""
     needed = _inputs(sch, anchor)
     for block in reversed(_around(sch, anchor)[0]):
         if holds(needed, _result(sch, block)):
@@ -178,7 +171,7 @@ def _elementwise_after(
 ) -> tuple[list[SBlock], list[SBlock]]:
     """The blocks that compute each element from the same element of the anchor's result, and the others.
 
-    What does not depend on the anchor at all is inlined where that is possible.
+    Blocks that do not depend on the anchor at all are inlined if possible.
     """
     fusible: list[SBlock] = []
     others: list[SBlock] = []
@@ -199,7 +192,7 @@ def _elementwise_after(
 
 
 def _is_elementwise(sch: Schedule, block: SBlock, anchor: SBlock, buffers: list[Any]) -> bool:
-    """Does ``block`` walk the anchor's result, and meet all of ``buffers`` at the element it writes?"""
+    """Has ``block`` the axes of the anchor, and reads ``buffers`` only at the element that it writes?"""
     node = sch.get(block)
     axes = [axis for axis in sch.get(anchor).iter_vars if axis.iter_type == tirx.IterVar.DataPar]
     if len(node.writes) != 1 or len(node.iter_vars) != len(axes) or is_reduction(sch, block):
@@ -231,17 +224,12 @@ def _result(sch: Schedule, block: SBlock) -> Any:
 
 
 def temporaries(sch: Schedule) -> Any:
-    """The buffers that the function keeps for itself."""
+    """The buffers that the function allocates."""
     return sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
 
 
-def holds(buffers: Any, buffer: Any) -> bool:
-    """Whether ``buffer`` is one of ``buffers``."""
-    return any(buffer.same_as(other) for other in buffers)
-
-
 def try_inline(sch: Schedule, block: SBlock) -> bool:
-    """Inline ``block`` into its consumers; False where TVM cannot, and then nothing has changed."""
+    """Inline ``block`` into its consumers; False, without any change, if TVM cannot."""
     try:
         sch.compute_inline(block)
     except RuntimeError:  # ScheduleError or a failed check inside TVM, depending on what is in the way
@@ -250,15 +238,11 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
 
 
 def inline_small(sch: Schedule, block: SBlock) -> bool:
-    """Inline ``block`` where the code does not grow much by it; False where nothing has changed.
+    """Inline ``block`` unless the code would grow much; False, without any change, if it is not inlined.
 
-    What joins tensors and is read at several places in turn, such as the corners of boxes of all levels of a
-    detector, grows by their product.
+    A chain of blocks that each read the previous one several times, such as the corners of boxes at all
+    levels of a detector, would grow exponentially.
     """
-    return not _multiplies(sch, block) and try_inline(sch, block)
-
-
-def _multiplies(sch: Schedule, block: SBlock) -> bool:
     node = sch.get(block)
     results = [region.source for region in node.writes]
     reads = sum(
@@ -266,15 +250,18 @@ def _multiplies(sch: Schedule, block: SBlock) -> bool:
         for reader in sch.get_consumers(block)
         for load in loads_of(sch.get(reader).body)
     )
+    return not is_repeated_long(node, reads) and try_inline(sch, block)
+
+
+def is_repeated_long(block: SBlockNode, reads: int) -> bool:
+    """Would the code grow much if a block that is read ``reads`` times were inlined?"""
     if reads <= 1:
         return False
-    nodes: list[Any] = []
-    structural_walk(node.body, (tvm.ir.Expr, nodes.append))
-    return (reads - 1) * len(nodes) > MOST_REPEATED
+    return (reads - 1) * len(nodes_of(block.body, tvm.ir.Expr)) > MOST_REPEATED
 
 
 def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with its divisions and comparisons simplified by the extents of the blocks' axes."""
+    """The function with divisions and comparisons simplified, given the extents of the blocks' axes."""
     analyzer = tvm.sym.Analyzer()
 
     def bound(block: SBlockNode) -> None:
@@ -282,7 +269,7 @@ def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
             analyzer.bind(axis.var, axis.dom)
 
     def at_least(node: tirx.LE) -> Any:
-        # TVM divides both sides by what they share where the constant is on the right only.
+        # TVM cancels common factors only if the constant is on the right.
         below = analyzer.simplify(tirx.LT(node.b, node.a))
         return tirx.LE(below.b, below.a) if isinstance(below, tirx.LT) else analyzer.simplify(node)
 
@@ -316,19 +303,12 @@ def is_reduction(sch: Schedule, block: SBlock) -> bool:
 
 
 def has_reduction(func: tirx.PrimFunc) -> bool:
-    """Does any block of a function reduce over any of its axes? Such a block is never inlined."""
-    blocks: list[SBlockNode] = []
-    structural_walk(func.body, (SBlockNode, blocks.append))
-    return any(map(_reduces, blocks))
+    """Does any block of a function reduce over any of its axes?"""
+    return any(map(_reduces, nodes_of(func.body, SBlockNode)))
 
 
 def _reduces(block: SBlockNode) -> bool:
     return any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars)
-
-
-def largest_divisor(extent: int, most: int) -> int:
-    """Of ``extent``, at most ``most``."""
-    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 def loop_extent(sch: Schedule, loop: Any) -> int | None:
@@ -337,9 +317,9 @@ def loop_extent(sch: Schedule, loop: Any) -> int | None:
 
 
 def fusible(sch: Schedule, loops: list[Any]) -> list[Any]:
-    """The outer of ``loops``, without those inside of a symbolic one.
+    """The outer ones of ``loops``, up to the innermost symbolic one.
 
-    TVM's analysis of indices fails on quotients of a fused loop by an extent that is symbolic times fixed.
+    TVM cannot analyse indices that divide a fused loop by the product of a symbolic and a fixed extent.
     """
     symbolic = [place for place, loop in enumerate(loops) if place and loop_extent(sch, loop) is None]
     return loops[: symbolic[-1] + 1] if symbolic else loops

@@ -6,9 +6,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import Range
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
-_EITHER = "prim.if_then_else"
+from topi_ext.ir import IF_THEN_ELSE, nodes_of
 
 Part = list[tuple[int, int]]
 """Where a part of a tensor begins and ends along every axis."""
@@ -16,9 +16,7 @@ Part = list[tuple[int, int]]
 
 def choices(body: Any) -> list[Any]:
     """The choices of a statement or an expression, inner ones first."""
-    calls: list[Any] = []
-    structural_walk(body, (tvm.ir.Call, calls.append))
-    return [call for call in calls if call.op.name == _EITHER]
+    return [call for call in nodes_of(body, tvm.ir.Call) if call.op.name == IF_THEN_ELSE]
 
 
 def within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
@@ -28,7 +26,7 @@ def within(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
         analyzer.bind(variable, range_of(variable, begin, end))
 
     def either(call: tvm.ir.Call) -> Any:
-        if call.op.name != _EITHER or not isinstance(call.args[0], tirx.IntImm):
+        if call.op.name != IF_THEN_ELSE or not isinstance(call.args[0], tirx.IntImm):
             return call
         return call.args[1] if int(call.args[0]) else call.args[2]
 

@@ -7,7 +7,6 @@ again for each of its steps, which is quadratic, and seconds for what joins a hu
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import tvm
@@ -18,20 +17,18 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.extents import fixed
+from topi_ext.extents import fixed, size_of
+from topi_ext.ir import holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
-    MOST_REPEATED,
     SBlock,
     child_blocks,
     has_reduction,
-    holds,
     inline_small,
     is_reduction,
-    loads_of,
+    is_repeated_long,
     open_schedule,
 )
 from topi_ext.schedule.nests import nests_of
-from topi_ext.schedule.overlap import substitute
 
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
@@ -69,21 +66,14 @@ def is_shared(sch: Schedule, block: SBlock) -> bool:
 
 
 def _is_shared(node: SBlockNode, readers: Sequence[SBlockNode]) -> bool:
-    found: list[Any] = []
-    structural_walk(node.body, (tirx.Div, found.append))
+    found = nodes_of(node.body, tirx.Div)
     structural_walk(
         node.body, (tvm.ir.Call, lambda call: found.append(call) if call.op.name in _DEAR else None)
     )
     if not found:
         return False
-    own, others = _elements(node), [_elements(reader) for reader in readers]
+    own, *others = (size_of([axis.dom.extent for axis in each.iter_vars]) for each in (node, *readers))
     return own is not None and bool(others) and all(one is None or one >= SHARED_BY * own for one in others)
-
-
-def _elements(node: SBlockNode) -> int | None:
-    """How many elements a block computes; None where that is symbolic."""
-    sizes = [fixed(axis.dom.extent) for axis in node.iter_vars]
-    return None if None in sizes else prod(size or 0 for size in sizes)
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
@@ -151,7 +141,7 @@ def _inlined_at_once(func: tirx.PrimFunc, blocks: Sequence[SBlockNode]) -> tirx.
             holds(root.alloc_buffers, block.body.buffer)
             and others
             and not _is_shared(new, others)
-            and not _multiplies(new, sum(loads.values()))
+            and not is_repeated_long(new, sum(loads.values()))
         ):
             inside[block.body.buffer] = new
     left = [
@@ -194,15 +184,6 @@ def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNod
     axes = list(block.iter_vars)
     reads, writes = get_sblock_read_write_region(SBlockNode(axes, [], [], block.name_hint, body), buffers)
     return SBlockNode(axes, reads, writes, block.name_hint, body)
-
-
-def _multiplies(block: SBlockNode, reads: int) -> bool:
-    """Whether the code would grow much; as :func:`topi_ext.schedule.blocks.inline_small` has it."""
-    if reads <= 1:
-        return False
-    nodes: list[Any] = []
-    structural_walk(block.body, (tvm.ir.Expr, nodes.append))
-    return (reads - 1) * len(nodes) > MOST_REPEATED
 
 
 __all__ = ["SHARED_BY", "inlined", "is_shared", "only_block"]

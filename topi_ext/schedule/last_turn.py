@@ -7,7 +7,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.schedule.overlap import substitute, unmarked
+from topi_ext.ir import substitute, unmarked
 
 _LAST_APART = "topi_ext.last_apart"
 """Loop annotation: conditions fail in its last turn alone."""

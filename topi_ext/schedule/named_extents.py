@@ -13,7 +13,7 @@ from tvm.s_tir import SBlock
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import substitute
 
 _COMPUTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv)
 

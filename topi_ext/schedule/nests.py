@@ -5,24 +5,15 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.analysis import get_sblock_read_write_region
-from tvm_ffi import structural_walk
 
 from topi_ext.extents import fixed
-from topi_ext.schedule.blocks import loads_of
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import loads_of, sequence, substitute
 
 
 def nests_of(func: tirx.PrimFunc) -> list[Any]:
     """The statements of a scheduled function, one for each block that is not inside of another's loops."""
     body = func.body.block.body
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-
-
-def stored_by(nest: Any) -> list[Any]:
-    """The buffers that a statement stores to."""
-    found: list[tirx.BufferStore] = []
-    structural_walk(nest, (tirx.BufferStore, found.append))
-    return [store.buffer for store in found]
 
 
 def is_plain(block: SBlock) -> bool:
@@ -59,11 +50,6 @@ def with_nests(func: tirx.PrimFunc, nests: list[Any]) -> tirx.PrimFunc:
         root.annotations,
     )
     return func.with_body(SBlockRealize(realize.iter_values, realize.predicate, block))
-
-
-def sequence(statements: list[Any]) -> Any:
-    """One statement that does one or more in turn."""
-    return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
 
 def one_loop(func: tirx.PrimFunc, count: int, parallel: bool) -> tirx.PrimFunc:
@@ -118,7 +104,5 @@ __all__ = [
     "nests_of",
     "one_loop",
     "outer_loops",
-    "sequence",
-    "stored_by",
     "with_nests",
 ]

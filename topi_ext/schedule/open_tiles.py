@@ -4,10 +4,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm_ffi import structural_walk
 
 from topi_ext.extents import fixed
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import nodes_of, substitute
 
 _LARGE = 1 << 14
 
@@ -20,7 +19,7 @@ def with_known_tiles(func: tirx.PrimFunc, mark: str) -> tirx.PrimFunc:
     """
     root = func.body.block
     kept: dict[Any, Any] = {}
-    for block in _blocks(root.body):
+    for block in nodes_of(root.body, SBlock):
         if mark in block.annotations:
             for region in block.writes:
                 kept.setdefault(region.source, _enlarged(region.source))
@@ -28,12 +27,6 @@ def with_known_tiles(func: tirx.PrimFunc, mark: str) -> tirx.PrimFunc:
     body = substitute(root.body, kept)
     whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=alloc_buffers)
     return func.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
-
-
-def _blocks(body: Any) -> list[SBlock]:
-    found: list[SBlock] = []
-    structural_walk(body, (SBlock, found.append))
-    return found
 
 
 def _enlarged(buffer: Any) -> Any:

@@ -15,6 +15,8 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+from topi_ext.ir import conjuncts, nodes_of, substitute, unmarked, uses
+
 _LONGEST_TILE = 1 << 30
 
 TILE_LOOP = "topi_ext.overlap_below"
@@ -33,35 +35,19 @@ def overlap_tail(sch: Schedule, loop: Any) -> None:
 def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
     analyzer = tvm.sym.Analyzer()
-    for loop in loops_within(func.body):
+    for loop in nodes_of(func.body, tirx.For):
         analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
     def on_loop(loop: tirx.For) -> tirx.For:
         if TILE_LOOP not in loop.annotations:
             return loop
-        tile = loops_within(loop.body)
+        tile = nodes_of(loop.body, tirx.For)
         body = structural_map(
             loop.body, (tvm.s_tir.SBlockRealize, lambda realize: _move_back(analyzer, realize, tile))
         )
         return unmarked(loop, TILE_LOOP, body)
 
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
-
-
-def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
-    """``loop`` without the annotation ``mark`` around another body, of another extent where one is given."""
-    annotations = {key: value for key, value in loop.annotations.items() if key != mark}
-    turns = loop.extent if extent is None else extent
-    return tirx.For(
-        loop.loop_var, loop.min, turns, loop.kind, body, loop.thread_binding, annotations, loop.step
-    )
-
-
-def loops_within(body: Any) -> list[tirx.For]:
-    """All loops of a statement, inner ones first."""
-    found: list[tirx.For] = []
-    structural_walk(body, (tirx.For, found.append))
-    return found
 
 
 def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
@@ -164,36 +150,3 @@ def _same(analyzer: Any, left: Any, right: Any) -> bool:
     return structural_equal(left, right) or (
         structural_equal(left.ty, right.ty) and analyzer.can_prove_equal(left, right)
     )
-
-
-def conjuncts(predicate: Any) -> list[Any]:
-    """The conditions that hold together; those on integers that are at most a bound as less than the next."""
-    if isinstance(predicate, tirx.And):
-        return conjuncts(predicate.a) + conjuncts(predicate.b)
-    if isinstance(predicate, tirx.LE) and str(predicate.a.ty.dtype).startswith("int"):
-        return [tirx.LT(predicate.a, predicate.b + 1)]
-    return [predicate]
-
-
-def uses(expression: Any, variable: tirx.Var) -> bool:
-    """Whether a variable stands anywhere in ``expression``."""
-    return occurrences(expression, variable) > 0
-
-
-def occurrences(expression: Any, variable: tirx.Var) -> int:
-    """How often a variable stands in ``expression``, which may be a statement."""
-    found: list[tirx.Var] = []
-    structural_walk(expression, (tirx.Var, found.append))
-    return sum(other.same_as(variable) for other in found)
-
-
-def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
-    """``expression`` with its variables replaced."""
-
-    def replace(variable: tirx.Var) -> Any:
-        for key, value in mapping.items():
-            if variable.same_as(key):
-                return value
-        return variable
-
-    return structural_map(expression, (tirx.Var, replace))

@@ -8,9 +8,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
-from topi_ext.schedule.overlap import loops_within, substitute, unmarked
+from topi_ext.ir import nodes_of, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"
@@ -35,9 +35,10 @@ def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
         if SKIPPED not in loop.annotations:
             return loop
         axis, pixels, stride, dilation, before, extent = map(int, loop.annotations[SKIPPED])
-        realizes: list[Any] = []
-        structural_walk(loop.body, (SBlockRealize, realizes.append))
-        tile = {inner.loop_var: tirx.IntImm(str(inner.loop_var.ty), 0) for inner in loops_within(loop.body)}
+        realizes = nodes_of(loop.body, SBlockRealize)
+        tile = {
+            inner.loop_var: tirx.IntImm(str(inner.loop_var.ty), 0) for inner in nodes_of(loop.body, tirx.For)
+        }
         first = substitute(realizes[0].iter_values[axis], tile) * stride + loop.loop_var * dilation
         inside = tirx.all(first + (pixels - 1) * stride >= before, first < before + extent)
         # Without the hint TVM would shape buffers by the condition.

@@ -10,7 +10,8 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize
 from tvm_ffi import structural_map
 
-from topi_ext.schedule.overlap import PADDED_LANES, conjuncts, substitute, uses
+from topi_ext.ir import conjuncts, substitute, uses
+from topi_ext.schedule.overlap import PADDED_LANES
 
 
 def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:

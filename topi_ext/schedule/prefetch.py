@@ -9,12 +9,11 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from topi_ext.codegen.dot_products import is_dot
+from topi_ext.ir import loads_of, nodes_of, substitute, unmarked
 from topi_ext.processor import LINE_BYTES
-from topi_ext.schedule.blocks import loads_of
-from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 
 PREFETCH = "topi_ext.prefetch"
 """Loop annotation: how many rows ahead weights are asked for, in how many streams, and rows of a step."""
@@ -58,18 +57,16 @@ def apply_prefetch(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
     """One prefetch for each cache line of the rows of each stream that lie ``ahead``."""
-    realizes: list[Any] = []
-    structural_walk(body, (SBlockRealize, realizes.append))
+    realizes = nodes_of(body, SBlockRealize)
     block = realizes[0].block
     weights = block.reads[-1].source
     loads = loads_of(block.body)
     load = next(found for found in loads if found.source.same_as(weights))
-    dots: list[Any] = []
-    structural_walk(block.body, (Call, dots.append))
+    dots = nodes_of(block.body, Call)
     # Behind the row its lanes, and in words the elements of each.
     word = int(weights.shape[-1]) if any(map(is_dot, dots)) else 1
     # The row of the step itself: where the loops within begin.
-    first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in loops_within(body)}
+    first = {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty), 0) for loop in nodes_of(body, tirx.For)}
     values = [substitute(value, first) for value in realizes[0].iter_values]
     axes = dict(zip([axis.var for axis in block.iter_vars], values, strict=True))
     stream, *window, row, _ = [substitute(index, axes) for index in load.indices][: -1 if word > 1 else None]

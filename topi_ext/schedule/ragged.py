@@ -13,7 +13,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.schedule.overlap import substitute, unmarked, uses
+from topi_ext.ir import substitute, unmarked, uses
 from topi_ext.schedule.partial_vectors import shortened
 
 RAGGED = "topi_ext.ragged"

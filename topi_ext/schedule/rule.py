@@ -1,4 +1,4 @@
-"""What all schedule rules share: dlight's interface, and what they tell of the functions that they took."""
+"""What all schedule rules share: dlight's interface, and what they know of the functions they scheduled."""
 
 from typing import ClassVar
 
@@ -10,21 +10,21 @@ from topi_ext.schedule.blocks import carried_workload
 
 
 class Rule(ScheduleRule):
-    """A rule of dlight's, ``apply(func, target, tunable)``, which answers with a ``Schedule`` or with None.
+    """A dlight rule: ``apply(func, target, tunable)`` returns a ``Schedule``, or None for "not mine".
 
-    The other methods are asked of functions, as they were before, that :meth:`apply` has a schedule for.
+    The other methods are called with functions that :meth:`apply` has scheduled, as they were before that.
     """
 
     is_fallback: ClassVar[bool] = False
-    """Does it take what other rules leave? An operator that has a kernel has missed it then."""
+    """Does the rule take whatever other rules refuse? Then an operator that has a kernel did not get it."""
 
     def workload(self, func: tirx.PrimFunc) -> str:
-        """What the function computes, as JSON; empty where none of its blocks carries that."""
+        """The workload that the function computes, as JSON; empty if none of its blocks carries one."""
         found = carried_workload(func)
         return found[0] if found else ""
 
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
-        """The kernel that the schedule is of; None where it has no knobs."""
+        """The kernel that was scheduled; None for one without knobs."""
         del func
         return None
 

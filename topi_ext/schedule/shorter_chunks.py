@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.schedule.overlap import conjuncts, loops_within, substitute, unmarked, uses
+from topi_ext.ir import conjuncts, nodes_of, substitute, unmarked, uses
 
 _LARGEST = 1 << 31
 
@@ -27,7 +27,7 @@ def stay_within(sch: Schedule, loop: Any) -> None:
 def apply_within(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
     analyzer = tvm.sym.Analyzer()
-    loops = loops_within(func.body)
+    loops = nodes_of(func.body, tirx.For)
     if not any(WITHIN in loop.annotations for loop in loops):
         return func
     counters = [loop.loop_var for loop in loops]
@@ -42,7 +42,7 @@ def apply_within(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def on_loop(loop: tirx.For) -> tirx.For:
         if WITHIN not in loop.annotations:
             return loop
-        inner = [each.loop_var for each in loops_within(loop.body)]
+        inner = [each.loop_var for each in nodes_of(loop.body, tirx.For)]
         turns: list[Any] = []
         dropped: list[Any] = []
         for condition in _conditions(loop):

@@ -7,12 +7,12 @@ import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_hash, structural_walk
+from tvm_ffi import structural_hash
 
 from topi_ext.codegen.bfloat16 import CONVERSIONS
 from topi_ext.extents import fixed
+from topi_ext.ir import IF_THEN_ELSE, nodes_of, uses
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
-from topi_ext.schedule.overlap import uses
 
 MOVE_CYCLES = 2.0
 """A vector from the level-2 cache or to it."""
@@ -24,7 +24,7 @@ FUNCTION_CYCLES = 80.0
 
 _SINGLE = (
     "prim.ceil",
-    "prim.if_then_else",
+    IF_THEN_ELSE,
     "tirx.fabs",
     "tirx.floor",
     "tirx.fma",
@@ -55,8 +55,7 @@ def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
         elements *= loop_extent(sch, loop) or lanes
     spatial = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.DataPar]
     innermost = spatial[-1].var if spatial else None
-    stores: list[tirx.BufferStore] = []
-    structural_walk(node.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(node.body, tirx.BufferStore)
     summed = is_reduction(sch, block)
     # A sum stays in its register.
     cycles = sum(
@@ -88,9 +87,7 @@ def _operations(expression: Any) -> dict[int, Any]:
 
 def _distinct(expression: Any, *kinds: type) -> dict[int, Any]:
     """The nodes of some kinds, each once: what is written twice is computed once."""
-    found: list[Any] = []
-    structural_walk(expression, (kinds, found.append))
-    return {structural_hash(node): node for node in found}
+    return {structural_hash(node): node for node in nodes_of(expression, kinds)}
 
 
 def _cycles_of(node: Any) -> float:

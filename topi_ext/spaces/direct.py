@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topi_ext.codegen import amx
+from topi_ext.divisors import divisors
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.knobs import ConvolutionKnobs, Order, PadAt, may_prefetch
@@ -20,7 +21,6 @@ from topi_ext.spaces.direct_costs import (
     tile_cycles,
     traffic_cycles,
 )
-from topi_ext.spaces.divisors import divisors
 from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, amx_tiles, neon_tiles
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import (

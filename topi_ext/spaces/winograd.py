@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import get_args
 
+from topi_ext.divisors import divisors
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
 from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
-from topi_ext.spaces.divisors import divisors
 from topi_ext.spaces.usual_sizes import SCALES
 from topi_ext.winograd import tile_grid
 from topi_ext.workload import ConvolutionWorkload

@@ -1,4 +1,4 @@
-"""Calls of convolutions as kernels take them: weights packed, and Winograd's where it is the faster."""
+"""Convolutions as calls of our kernels: with packed weights, and by Winograd where that is faster."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ from topi_ext.workload import ConvolutionWorkload, padded_lanes
 def call_compute(
     builder: relax.BlockBuilder, function: Callable[..., te.Tensor], name: str, *arguments: Expression
 ) -> Expression:
-    """A call of a compute whose function elementwise consumers may join."""
+    """A call of a compute, into whose function elementwise consumers may be fused."""
     return builder.call_te(
         function,
         *arguments,
@@ -58,9 +58,9 @@ def call_compute(
 
 
 def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
-    """The weight as its kernel reads it fastest, if it is constant, the layout of that, and its outputs.
+    """The weight, packed for its kernel if it is constant, its layout then, and its number of outputs.
 
-    None stands for those of the weight; where they do not fill the vectors of the layout, zeros do.
+    The number is given if outputs do not fill the vectors of that layout, which zeros then pad; else None.
     """
     data, weight = call.args
     attributes = call.attrs
@@ -85,7 +85,7 @@ def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
 
 
 def _with_blocks(operator: str, attributes: Any, shapes: list[Any]) -> Convolution | None:
-    """As :func:`convolution_with`, of plain convolutions also where data or kernel are stored in blocks."""
+    """As :func:`convolution_with`, but data and kernel of plain convolutions may be blocked."""
     if is_transposed(operator):
         return convolution_with(operator, attributes, shapes)
     spatial = CONVOLUTION_AXES[operator][2:]
@@ -112,7 +112,7 @@ def _with_blocks(operator: str, attributes: Any, shapes: list[Any]) -> Convoluti
 
 
 def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
-    """What computes of convolutions take of a call's attributes."""
+    """The attributes of a call as keyword arguments of the computes of convolutions."""
     return {
         "strides": ints(attributes.strides),
         "padding": ints(attributes.padding),
@@ -128,11 +128,11 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 def constant_convolution(
     builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None = None
 ) -> Expression | None:
-    """A convolution whose weight is stored as its kernel reads it: transformed, with groups
-    merged, or in words of another type.
+    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups merged, or in
+    words of another type.
 
-    ``images`` is a usual number of them, where it is symbolic and the choice depends on it.
-    None where the kernel reads the weight as it is, packed at most.
+    ``images`` is a typical batch, for symbolic ones on which the choice depends. None if the kernel reads the
+    weight as it is, or only packed.
     """
     is_open = has_open_images(call)
     found = constant_workload(call, any_size=is_open)
@@ -154,7 +154,7 @@ def constant_convolution(
 
 
 def chosen_knobs(workload: ConvolutionWorkload, kernels: KernelChooser, is_open: bool) -> Knobs | None:
-    """Those of the kernel of the workload; of images of any size where ``is_open``, None without one."""
+    """The knobs of the workload's kernel; with ``is_open``, of one for images of any size, or None."""
     if not is_open:
         return kernels.choose(workload).knobs
     return kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
@@ -171,7 +171,7 @@ def call_winograd(
     is_open: bool,
     pad_value: int = 0,
 ) -> Expression:
-    """Winograd's kernel of a workload, of images of any size where ``is_open``, with an OIHW weight."""
+    """A call of Winograd's kernel, with an OIHW weight; ``is_open`` is for images of any size."""
     spread = winograd_weight(weight, workload, knobs)
     convolution = winograd_any_size if is_open else convolve
     compute = partial(convolution, workload=workload, knobs=knobs, pad_value=pad_value)
@@ -179,13 +179,13 @@ def call_winograd(
 
 
 def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:
-    """What a convolution of images of symbolic size is for a usual one; None for others."""
+    """The workload of a convolution of images of symbolic size, for a typical size; None for static sizes."""
     found = constant_workload(call, any_size=True) if has_open_images(call) else None
     return None if found is None else found[0]
 
 
 def has_open_images(call: relax.Call) -> bool:
-    """Whether the size of the images is known at run time alone."""
+    """Is the size of the images known only at run time?"""
     shape = shape_of(call.args[0])
     if shape is None:
         return False
@@ -196,13 +196,14 @@ def has_open_images(call: relax.Call) -> bool:
 def call_form(
     builder: relax.BlockBuilder, name: str, form: ConvolutionWorkload, data: Expression, stored: Constant
 ) -> Expression:
-    """The kernel of a workload, with its weight as :func:`stored_weight` gives it."""
+    """A call of the direct kernel of a workload; the weight is as :func:`stored_weight` returns it."""
     return call_compute(builder, partial(direct_convolution, workload=form), name, data, stored)
 
 
 def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
-    """An OIHW or OIDHW weight as the kernel of ``form`` reads it: with zeros on its right where that is wider
-    and behind its outputs where they do not fill vectors.
+    """An OIHW or OIDHW weight as the kernel of ``form`` reads it.
+
+    Zeros are added on the right if that kernel is wider, and after the outputs if these do not fill vectors.
     """
     wider = form.kernel[1] - weight.shape[-1]
     if wider:
@@ -221,10 +222,10 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 def constant_workload(
     call: relax.Call, *, any_size: bool = False
 ) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """What a convolution by a constant weight is with its groups merged, and the weight of that.
+    """The workload of a convolution by a constant weight, with its groups merged, and that weight.
 
-    The weight is OIHW or OIDHW; a sequence is an image of one row. None for a weight that is computed, for
-    symbolic channels, and for images of symbolic size; with ``any_size`` these are taken for usual ones.
+    The weight is OIHW or OIDHW; a sequence counts as an image of one row. None for computed weights, symbolic
+    channels, and images of symbolic size, unless ``any_size`` is set, which assumes a typical size.
     """
     data, weight = call.args
     if not isinstance(weight, Constant):

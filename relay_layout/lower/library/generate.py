@@ -13,11 +13,11 @@ from typing import Any
 
 import tvm
 from tvm import relax, tirx
-from tvm_ffi import structural_walk
 
 from relay_layout.host import cpu_count
 from relay_layout.ir import copy_of
 from topi_ext.codegen.build import unchecked
+from topi_ext.ir import nodes_of
 
 PARTS_PER_THREAD = 4
 """The library's functions are cut into so many parts for each thread: a thread that is done takes another."""
@@ -103,9 +103,7 @@ def _parts(functions: Functions, count: int) -> list[Functions]:
 
 def _work(function: tirx.PrimFunc) -> int:
     """How large a function is before its loops are unrolled."""
-    found: list[Any] = []
-    structural_walk(function.body, (tirx.Var, found.append))
-    return len(found)
+    return len(nodes_of(function.body, tirx.Var))
 
 
 __all__ = ["generate"]

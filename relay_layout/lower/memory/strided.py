@@ -17,7 +17,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_walk
 
 from relay_layout.ir import Extent, as_extent, is_static
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import substitute
 
 VARIANT_OF = "relay_layout.variant_of"
 """Attribute of a function: the name of that which it is, for tensors that lie in the rows of longer ones."""

@@ -4,7 +4,8 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm_ffi import structural_walk
+
+from topi_ext.ir import nodes_of
 
 
 def drop_uncalled(module: tvm.IRModule) -> tvm.IRModule:
@@ -16,8 +17,7 @@ def drop_uncalled(module: tvm.IRModule) -> tvm.IRModule:
     left = [variable for variable, function in functions.items() if _is_entry(function)]
     called = set(left)
     while left:
-        found: list[tvm.ir.GlobalVar] = []
-        structural_walk(functions[left.pop()], (tvm.ir.GlobalVar, found.append))
+        found = nodes_of(functions[left.pop()], tvm.ir.GlobalVar)
         left += [variable for variable in dict.fromkeys(found) if variable not in called]
         called.update(found)
     if len(called) == len(functions):

@@ -6,7 +6,7 @@ from typing import Any
 from tvm import sym, tirx
 
 from relay_layout.ir import Extent
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import substitute
 from topi_ext.workload import PLANES, ConvolutionWorkload, in_depth
 
 USUAL = 224

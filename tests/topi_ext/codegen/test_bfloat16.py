@@ -9,9 +9,9 @@ import tvm
 from kernel_harness import compile_function, cpu_features, host_cpus, prim_func, target_for
 from tvm import te
 from tvm.target import Target
-from tvm_ffi import structural_walk
 
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.rules import LoopNest
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, 1.00390625, 1.01171875, 65504.0]
@@ -61,8 +61,7 @@ def test_rounding_takes_one_instruction_where_there_is_one(cpu: str, has_instruc
 def test_a_copy_is_not_rounded() -> None:
     data = te.placeholder((8, 16), BITS)
     func = prim_func([data, te.compute((8, 16), lambda i, j: rounded(widened(data[i, j])))])
-    calls: list[Any] = []
-    structural_walk(func.body, (tvm.ir.Call, calls.append))
+    calls = nodes_of(func.body, tvm.ir.Call)
     assert not calls
 
 

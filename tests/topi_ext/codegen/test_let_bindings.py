@@ -20,6 +20,7 @@ from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts
 from topi_ext.compute import transcendental
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.rules import LoopNest
 
 
@@ -45,8 +46,7 @@ def test_a_scalar_is_the_same_for_all_lanes(shape: tuple[int, ...]) -> None:
 def test_what_is_bound_binds_nothing() -> None:
     tensors = [te.placeholder((1,), "float32"), te.placeholder((16,), "float32")]
     before = scheduled_by(LoopNest(), prim_func([*tensors, chain(*tensors)]), target_for(None)).mod
-    bound: list[tirx.Let] = []
-    structural_walk(flatten_bindings()(before)["main"].body, (tirx.Let, bound.append))
+    bound = nodes_of(flatten_bindings()(before)["main"].body, tirx.Let)
     assert bound
     inside: list[tirx.Let] = []
     for binding in bound:

@@ -9,8 +9,9 @@ from kernel_bounds import out_of_bounds
 from kernel_harness import compile_function, host_cpus, integers, run_guarded, target_for
 from tvm import te, tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.overlap import TILE_LOOP, apply_overlap, overlap_tail
 
 TARGET = target_for(host_cpus()[-1])
@@ -32,8 +33,7 @@ def loops_of(sch: Schedule, block: str = "out") -> list[Any]:
 
 def conditions(func: tirx.PrimFunc) -> list[str]:
     """The predicates that are left on blocks."""
-    found: list[Any] = []
-    structural_walk(func.body, (SBlockRealize, found.append))
+    found = nodes_of(func.body, SBlockRealize)
     predicates = [str(realize.predicate) for realize in found]
     return [predicate for predicate in predicates if predicate not in ("T.bool(True)", "True")]
 

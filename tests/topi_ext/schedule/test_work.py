@@ -10,9 +10,9 @@ from kernel_harness import apply_rules, check_kernel, host_cpus, integers, prim_
 from kernel_networks import workload_for
 from kernel_reference import convolve, pack
 from tvm import te, tirx, topi
-from tvm_ffi import structural_walk
 
 from topi_ext.compute import Pooling, max_pool2d, transcendental
+from topi_ext.ir import nodes_of
 from topi_ext.kernel import cheapest, kernel_function, schedule
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
@@ -22,9 +22,7 @@ AVX512 = processor_of(target_for("x86-64-v4"))
 
 
 def starts_threads(func: tirx.PrimFunc) -> bool:
-    loops: list[tirx.For] = []
-    structural_walk(func.body, (tirx.For, loops.append))
-    return any(loop.kind == tirx.ForKind.PARALLEL for loop in loops)
+    return any(loop.kind == tirx.ForKind.PARALLEL for loop in nodes_of(func.body, tirx.For))
 
 
 def pooled(data: te.Tensor) -> te.Tensor:

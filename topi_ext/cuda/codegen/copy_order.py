@@ -17,7 +17,6 @@ from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, with_body
 
 COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
-_COPY = Op.get("tirx.s_tir.cp_async_raw")
 _MULTIPLY = Op.get("tirx.ptx_legacy.mma")
 
 

@@ -10,6 +10,9 @@ from tvm_ffi import structural_walk
 
 from topi_ext.cuda.codegen.device_functions import called
 
+ASYNC_COPY = Op.get("tirx.s_tir.cp_async_raw")
+"""Copies from global to shared memory, while the thread goes on."""
+
 _BARRIER = Op.get("tirx.tvm_storage_sync")
 
 
@@ -52,4 +55,4 @@ def barrier() -> tirx.Evaluate:
     return tirx.Evaluate(T.tvm_storage_sync("shared.dyn"))
 
 
-__all__ = ["barrier", "flat", "holds", "is_barrier", "is_call", "with_body"]
+__all__ = ["ASYNC_COPY", "barrier", "flat", "holds", "is_barrier", "is_call", "with_body"]

@@ -14,13 +14,12 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map
 
-from topi_ext.cuda.codegen.statements import holds
+from topi_ext.cuda.codegen.statements import ASYNC_COPY, holds
 from topi_ext.dtypes import DTYPE_BYTES
 
 COPIED_BYTES = (4, 8, 16)
 """What one asynchronous copy moves."""
 
-_COPY = Op.get("tirx.s_tir.cp_async_raw")
 _EITHER = Op.get("prim.if_then_else")
 _COMMIT = "async_commit_queue_scope"
 
@@ -138,7 +137,7 @@ class _Copy:
         arguments = [self.to, self.target, self.origin, self.source, size]
         if self.border is None and self.condition is not None:
             arguments.append(self.condition)
-        copied = tirx.Evaluate(tirx.call_intrin(self.dtype, _COPY.name, *arguments))
+        copied = tirx.Evaluate(tirx.call_intrin(self.dtype, ASYNC_COPY.name, *arguments))
         if self.border is None:
             return copied
         buffer, constant = self.border
@@ -170,7 +169,7 @@ def _stored(store: tirx.BufferStore) -> _Copy | None:
 def _copied(statement: Any) -> _Copy | None:
     """The same of an asynchronous copy of one element."""
     call = statement.value if isinstance(statement, tirx.Evaluate) else None
-    if not isinstance(call, Call) or not call.op.same_as(_COPY):
+    if not isinstance(call, Call) or not call.op.same_as(ASYNC_COPY):
         return None
     to, target, origin, source, size, *condition = call.args
     dtype = str(call.ty.dtype)

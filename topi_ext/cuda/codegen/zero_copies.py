@@ -9,17 +9,17 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, Op
+from tvm.ir import Call
 from tvm.tirx.script import builder as T
 from tvm_ffi import structural_map
 
 from topi_ext.cuda.codegen.device_functions import call_void
+from topi_ext.cuda.codegen.statements import ASYNC_COPY
 from topi_ext.dtypes import DTYPE_BYTES
 
 COPY_OR_ZEROS = "topi_ext_copy_or_zeros"
 """Device functions, with the bytes that they copy behind their name."""
 
-_COPY = Op.get("tirx.s_tir.cp_async_raw")
 _CONDITION = 5
 """Place of the argument that only such copies have."""
 
@@ -36,7 +36,7 @@ def copy_or_zeros() -> tvm.transform.Pass:
 
 def _copied(statement: tirx.Evaluate) -> tirx.Evaluate:
     call = statement.value
-    if not isinstance(call, Call) or not call.op.same_as(_COPY) or len(call.args) <= _CONDITION:
+    if not isinstance(call, Call) or not call.op.same_as(ASYNC_COPY) or len(call.args) <= _CONDITION:
         return statement
     to, target, origin, source, size, condition = call.args
     dtype, count = str(call.ty.dtype), int(size)

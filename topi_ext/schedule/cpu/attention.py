@@ -1,8 +1,8 @@
-"""Two products with a softmax between them, as of attention: blocks of rows, whose scores stay in the cache.
+"""Attention, two products with a softmax between them, in blocks of rows whose scores stay in the cache.
 
-Each by itself would write the scores of all rows to memory and read them again. Here a block of rows is taken
-through the first product, each of its rows through all steps of the softmax, and the block through the second
-product, before the next one.
+Scheduled one by one, they would write the scores of all rows to memory and read them back. Here one block of
+rows after the other passes through the first product, row by row through all steps of the softmax, and
+through the second product.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,13 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import conjuncts, holds, loads_of, sequence, stored_by, substitute, uses
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     fuse_epilogue,
-    holds,
     inline_copies,
-    loads_of,
     loop_extent,
     open_schedule,
 )
@@ -39,26 +38,17 @@ from topi_ext.schedule.cpu.product import (
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.nests import (
-    fused_loops,
-    inside,
-    nests_of,
-    outer_loops,
-    sequence,
-    stored_by,
-    with_nests,
-)
-from topi_ext.schedule.overlap import conjuncts, substitute, uses
+from topi_ext.schedule.nests import fused_loops, inside, nests_of, outer_loops, with_nests
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
 """Bytes of an element."""
 
 MOST_ROWS = 128
-"""Rows of a block that are considered."""
+"""The largest block that is considered."""
 
 FEWEST_ROWS = 8
-"""Rows that a block has even if their scores take more of the cache than they should."""
+"""The smallest block, even if its scores take more than their share of the cache."""
 
 PRODUCTS = 2
 
@@ -66,10 +56,10 @@ _ALWAYS = tirx.const(True, "bool")
 
 
 class Attention(ProcessorRule):
-    """Schedules functions of two products, of which the second one's rows are made of the first one's."""
+    """Schedules functions of two products, where rows of the second depend on the same rows of the first."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for symbolic rows, columns and depths, fewer than 4 columns, and what is no such pair."""
+        """None for symbolic rows, columns or depth, for fewer than 4 columns, and for any other function."""
         return _schedule(func, processor)
 
 
@@ -114,12 +104,12 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
 
 
 def _extents(sch: Schedule, block: SBlock) -> list[int | None]:
-    """Rows, columns and depth of a product."""
+    """Rows, columns and depth of a product; None for symbolic ones."""
     return [loop_extent(sch, loop) for loop in sch.get_loops(block)[-3:]]
 
 
 def _made_of(sch: Schedule, buffer: Any, blocks: list[SBlock]) -> tuple[list[SBlock], list[SBlock]]:
-    """Which of ``blocks`` need ``buffer``, and which others there are beside the one that computes it."""
+    """Those of ``blocks`` that depend on ``buffer``, and the others but for the one that computes it."""
     made, needing, others = [buffer], [], []
     for block in blocks:
         node = sch.get(block)
@@ -145,16 +135,16 @@ class Form:
 def best_form(
     rows: int, scores: int, depth: int, columns: int, processor: Processor, images: int = 1
 ) -> Form:
-    """The form by which all blocks take fewest cycles: of products, and of reading their second operands.
+    """The form with the fewest cycles for products and for reading their second operands.
 
-    These come from the second-level cache, of which a block's scores take no more than a quarter: once for
-    each block where the columns of a tile stay in the first-level cache, and else for each of its tiles.
-    ``images`` are the batch and the heads; threads share the blocks of all.
+    These operands are read from the second-level cache, a quarter of which is left to a block's scores: once
+    per block if the columns of a tile fit the first-level cache, otherwise once per tile. ``images`` is the
+    batch times the heads; threads share the blocks of all of them.
     """
     most = max(FEWEST_ROWS, processor.l2_bytes // (4 * scores * _WIDTH))
 
     def cycles(tile: Tile, height: int, extent: int, summed: int) -> float:
-        """Of one product of a block of ``height`` rows."""
+        """The cycles of one product, for a block of ``height`` rows."""
         panel = summed * tile.vectors * tile.lanes * _WIDTH
         times = 1 if panel <= processor.l1_bytes // 2 else height // tile.rows
         read = times * summed * extent * _WIDTH / processor.cache_bytes_per_cycle
@@ -177,7 +167,7 @@ def best_form(
 def _spread_rows(sch: Schedule, block: SBlock) -> None:
     """Let rows of a block's result begin an odd number of cache lines apart.
 
-    A column of tiles stores to as many rows; of 1024 scores these would all meet in one set of the cache.
+    The tiles in a column store to many rows, which would all map to the same cache set for, say, 1024 scores.
     """
     line = LINE_BYTES // DTYPE_BYTES[str(sch.get(block).writes[0].source.dtype)]
     sch.storage_align(block, 0, -2, 2 * line, line)
@@ -186,9 +176,9 @@ def _spread_rows(sch: Schedule, block: SBlock) -> None:
 def _by_blocks(
     func: tirx.PrimFunc, scores: Any, batch: int, all_and_own: tuple[int, int], parallel: bool
 ) -> tirx.PrimFunc:
-    """The function with one loop over all blocks of rows around what is done to each.
+    """The function with one loop over all blocks of rows, around everything that is done to a block.
 
-    What does not need ``scores``, the first product's result, comes before.
+    Whatever does not depend on ``scores``, the result of the first product, is computed before the loop.
     """
     apart, around, made = [], [], [scores]
     for nest in nests_of(func):
@@ -204,7 +194,7 @@ def _by_blocks(
     *images, block = values
     start = block * block_rows
     if rows % block_rows:
-        # The last block ends with the rows: what two blocks share is computed twice.
+        # The last block is moved back to end with the rows; rows in two blocks are computed twice.
         start = tirx.min(start, rows - block_rows)
     row = tirx.Var("own_row", block.ty)
     own = sequence([inside(nest, [*images, start + row]) for nest in steps])
@@ -214,7 +204,7 @@ def _by_blocks(
 
 
 def _starting(nest: Any, images: list[Any], start: Any) -> Any:
-    """What a product does to the block of rows that begins at ``start``."""
+    """The nest of a product for the block of rows that begins at ``start``."""
     place = tirx.Var("block", start.ty)
     origin = {place: tirx.const(0, place.ty.dtype)}
 

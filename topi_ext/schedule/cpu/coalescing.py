@@ -11,8 +11,8 @@ from tvm import sym, tirx
 from tvm.s_tir import Schedule
 
 from topi_ext.extents import fixed
-from topi_ext.schedule.blocks import SBlock, loads_of, loop_extent
-from topi_ext.schedule.overlap import occurrences, uses
+from topi_ext.ir import loads_of, occurrences, uses
+from topi_ext.schedule.blocks import SBlock, loop_extent
 
 
 def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any], first: int = 0) -> list[Any]:

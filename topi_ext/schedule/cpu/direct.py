@@ -73,7 +73,7 @@ _REWRITES = (
     apply_skip,
     apply_matrices,
 )
-"""What schedules cannot express of the marks that a nest leaves, in order."""
+"""Rewrites that carry out the marks of a nest that schedule primitives cannot express, in order."""
 
 
 class _Nest:
@@ -90,14 +90,9 @@ class _Nest:
         self.zeros = True
 
     def arrange(self) -> None:
+        """Arrange the loops of the anchor and of all blocks around it."""
         knobs, flat = self.knobs, fuses_rows(self.workload)
-        around, epilogue = self._surroundings()
-        if flat:
-            self._fuse_rows(epilogue, self._copy(around))
-        if splits_groups(self.workload):
-            self._split_groups(epilogue, flat)
-        if splits_groups(self.workload) and self.workload.padded_lanes:
-            around, epilogue = self._simplified(around, epilogue)
+        around, epilogue = self._prepared(flat)
         sch = self.sch
         stage = depthwise_stage(sch, around.before) if isinstance(self.workload, SeparableWorkload) else None
         pad = self._copy(around) if stage is None else None
@@ -113,11 +108,7 @@ class _Nest:
         reduction = [*(loops[name] for name in reduction_axes(self.workload)), *steps]
         tile, outer = self._split(loops, flat)
         sch.reorder(*outer.values(), *reduction, *tile)
-        outermost = ["n", "group", "channel", "plane", "chunk"]
-        threads = [name for name in outermost if knobs.order == "channels" or name != "channel"]
-        if knobs.order == "channels" and not self.workload.is_depthwise:
-            threads.append("row")
-        threads = [name for name in threads if name in outer]
+        threads = self._threads(outer)
         parallel = self._fused([outer[name] for name in threads])
         if knobs.parallel:
             sch.parallel(parallel)
@@ -137,35 +128,53 @@ class _Nest:
         elif steps:
             self._load_data(loops[innermost_axis], steps[0], len(tile))
         self._finish(epilogue, tile, reduction)
-        if self.marks:
-            named = {**{name: outer[name] for name in innermost}, **{name: parallel for name in threads}}
-            for loop_name in dict.fromkeys(self.marks):
-                overlap_tail(sch, named[loop_name])
+        for name in dict.fromkeys(self.marks):
+            overlap_tail(sch, parallel if name in threads else outer[name])
         arrange_loops(sch, around.after, knobs.lanes)
 
+    def _prepared(self, flat: bool) -> tuple[Surroundings, SBlock]:
+        """As :meth:`_surroundings`, with the axes along which loops are tiled."""
+        around, epilogue = self._surroundings()
+        if flat:
+            self._fuse_rows(epilogue, self._copy(around))
+        if splits_groups(self.workload):
+            self._split_groups(epilogue, flat)
+            if self.workload.padded_lanes:
+                return self._simplified(around, epilogue)
+        return around, epilogue
+
+    def _threads(self, outer: dict[str, Loop]) -> list[str]:
+        """The names of the outermost loops, whose iterations are shared among threads."""
+        names = ["n", "group", "plane", "chunk"]
+        if self.knobs.order == "channels":
+            names = ["n", "group", "channel", "plane", "chunk"]
+            if not self.workload.is_depthwise:
+                names.append("row")
+        return [name for name in names if name in outer]
+
     def _fused(self, loops: list[Loop]) -> Loop:
-        """One loop over all that neighbouring loops are over."""
+        """One loop in place of neighbouring ones."""
         sch = self.sch
         turning = [loop for loop in loops if loop_extent(sch, loop) != 1]
         if all(loop_extent(sch, loop) is not None for loop in turning):
             return sch.fuse(*loops)
-        # A loop of one turn would be divided out of an extent that is not known.
+        # TVM would divide an unknown extent by that of a loop with one iteration.
         single = [loop for loop in loops if loop_extent(sch, loop) == 1]
         sch.reorder(*single, *turning)
         return sch.fuse(*turning)
 
     def _starts_from_bias(self) -> bool:
-        """Are sums so short that zero and bias count? Those of integers are exact on their own alone."""
+        """Are sums so short that starting from the bias saves time? Integers are only exact without it."""
         workload = self.workload
         floating = workload.dtype.startswith("float") and workload.out_dtype.startswith("float")
         return workload.is_depthwise and not workload.padded_lanes and floating
 
     def _surroundings(self) -> tuple[Surroundings, SBlock]:
-        """The blocks around the anchor, and the one that takes its results out of the registers."""
+        """The blocks around the anchor, and the one that stores its results from registers."""
         sch = self.sch
         if not self.workload.padded_lanes:
             around = fuse_epilogue(sch, self.anchor)
-            # The new block copies the accumulators out; the anchor now fills a temporary.
+            # Without an epilogue, a new block copies the accumulators, and the anchor fills a temporary.
             return around, around.epilogue or sch.cache_write(self.anchor, 0, "global")
         (stored,) = sch.get_consumers(self.anchor)
         around = fuse_epilogue(sch, stored)
@@ -198,7 +207,7 @@ class _Nest:
         return next((block for block, name in names if name.startswith(PADDING)), None)
 
     def _fuse_rows(self, epilogue: SBlock, copy: SBlock | None) -> None:
-        """Make rows and columns one axis in all blocks and in the buffers between them."""
+        """Fuse rows and columns to one axis, in all blocks and in the buffers between them."""
         width = self.workload.out_width
 
         def fuse_in(layout: str) -> Callable[..., list[Any]]:
@@ -215,9 +224,9 @@ class _Nest:
             self._remap(fuse_in(self.workload.data_layout), [copy], filled=copy)
 
     def _split_groups(self, epilogue: SBlock, flat: bool) -> None:
-        """Make two axes of the channels, the group and the channel in it, in both blocks and between them.
+        """Split the channels into groups and channels of a group, in both blocks and the buffer between them.
 
-        Padded results have them already.
+        Padded results have these axes already.
         """
         axes = physical_axes(self.workload.out_layout)
         channel = axes.index(("C", 0)) - flat
@@ -233,9 +242,9 @@ class _Nest:
             self._remap(split, [self.anchor, epilogue], filled=self.anchor)
 
     def _simplified(self, around: Surroundings, epilogue: SBlock) -> tuple[Surroundings, SBlock]:
-        """The same blocks of a function whose indices know the extents of a group.
+        """The same blocks after simplifying the function's indices by the extents of groups.
 
-        A region is only found where a group's channel is not divided by their number.
+        TVM finds the regions that blocks access only if no index divides a group's channel.
         """
 
         def again(block: SBlock) -> SBlock:
@@ -250,11 +259,11 @@ class _Nest:
     def _remap(
         self, axes: Callable[..., list[Any]], blocks: list[SBlock], filled: SBlock | None = None
     ) -> None:
-        """Give blocks other axes, and also the buffer that is ``filled`` by one of them."""
+        """Change the axes of ``blocks``, and of the buffer that ``filled``, one of them, writes."""
         sch = self.sch
 
         def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
-            # The map's own default is int64, and a cast around an index stops what follows.
+            # With the map's default, int64, indices would be casts, which later primitives refuse.
             dtype = str(sch.get(block).iter_vars[0].var.ty)
             return tirx.IndexMap.from_func(axes, ndim=rank, index_dtype=dtype)
 
@@ -265,7 +274,7 @@ class _Nest:
             sch.transform_layout(filled, ("write", 0), mapping(filled, rank), assume_injective_transform=True)
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
-        """The tile's loops, vector last, and the loops around it in order."""
+        """The tile's loops, the vector last, and the loops around it from the outermost on."""
         sch, knobs, workload = self.sch, self.knobs, self.workload
         parts: dict[str, Loop] = {}
         if lanes_are_pixels(workload):
@@ -302,8 +311,8 @@ class _Nest:
         if not flat:
             order["pixel"] = pixel
         self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]
-        # Each element of the data is broadcast once and used by all vectors of channels before the next:
-        # the other way round all broadcasts of the tile are live at once, and spill.
+        # Each element of the data is broadcast once and used for all vectors of channels before the next one.
+        # The other way round, all broadcasts of the tile would be live at once, and spill.
         tile = [tile_channel, tile_pixel] if lanes_are_pixels(workload) else [tile_pixel, tile_channel]
         return [*tile_row, *tile, lane], order
 
@@ -317,7 +326,7 @@ class _Nest:
         return list(self.sch.split(loop, [None, *factors]))
 
     def _load_data(self, turn: Loop, step: Loop, tile_loops: int) -> None:
-        """Load what a turn of the loop needs of the data as vectors over its steps, into registers."""
+        """Load the data of one iteration of ``turn`` into registers, as vectors over its steps."""
         sch = self.sch
         around = len(sch.get_loops(self.anchor)) - tile_loops - 1
         loaded = sch.cache_read(self.anchor, 0, "local")
@@ -336,11 +345,8 @@ class _Nest:
         depth = len(sch.get_loops(self.anchor)) - len(tile) - len(reduction)
         own = epilogue_loops[depth:]
         lanes = own[-1]
-        if not lanes_are_pixels(self.workload) and block_of(self.workload.out_layout, "C") == 1:
-            # The epilogue of NHWC sees a tile's channels as one run; give it the anchor's vectors.
-            vector, lanes = sch.split(lanes, [None, self.knobs.lanes])
-            own = [*own[:-1], vector]
-        elif lanes_are_pixels(self.workload):
+        if lanes_are_pixels(self.workload) or block_of(self.workload.out_layout, "C") == 1:
+            # The epilogue sees a tile's pixels or channels as one run; give it the anchor's vectors.
             vector, lanes = sch.split(lanes, [None, self.knobs.lanes])
             own = [*own[:-1], vector]
         else:
@@ -356,9 +362,9 @@ class _Nest:
         self._skip(inner)
 
     def _skip(self, inner: int) -> None:
-        """Mark the loops over rows, columns and planes of the kernel that often meet nothing but zeros.
+        """Mark the loops over rows, columns and planes of the kernel that often meet only padding.
 
-        They are among the ``inner`` loops, those of the reduction and of the tile.
+        They are among the ``inner`` loops, those of the reduction and the tile.
         """
         if not self.zeros or not self._is_known():
             return
@@ -377,13 +383,13 @@ class _Nest:
                 )
 
     def _is_known(self) -> bool:
-        """Is the image as large as the workload says, rather than of any size?"""
+        """Has the image the size that the workload says, rather than any size?"""
         extents = [fixed(axis.dom.extent) for axis in self.sch.get(self.anchor).iter_vars]
         axes = physical_axes(self.workload.out_layout)
         return all(extent for (axis, _), extent in zip(axes, extents, strict=False) if axis in "DHW")
 
     def _prefetch(self, tile_loops: int) -> None:
-        """Ask for the next tile's weights, where each of them is read once and so comes from memory."""
+        """Prefetch the weights of the next tile, if each is read once and so comes from memory."""
         workload, knobs = self.workload, self.knobs
         if not knobs.prefetch or not may_prefetch(workload, knobs):
             return

@@ -10,17 +10,16 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
-from tvm_ffi import structural_walk
 
 from topi_ext.extents import fixed
+from topi_ext.ir import loads_of, nodes_of, substitute, uses
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, has_reduction, loads_of, open_schedule, simplified
+from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
 from topi_ext.schedule.choices import choices, range_of, within
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.nests import is_plain, nest_of, with_nests
-from topi_ext.schedule.overlap import substitute, uses
 
 MOST_ROWS = 4
 """Rows of which one is made."""
@@ -73,15 +72,12 @@ def _interleaved(block: SBlock) -> Any | None:
 
 def _divides(body: Any) -> bool:
     """Whether there is any division, without which no row is cut."""
-    found: list[Any] = []
-    structural_walk(body, ((tirx.Div, tirx.FloorDiv, tirx.FloorMod), found.append))
-    return bool(found)
+    return bool(nodes_of(body, (tirx.Div, tirx.FloorDiv, tirx.FloorMod)))
 
 
 def _divisors(value: Any, variable: tirx.Var) -> list[int]:
     """What indices divide a variable by, alone or after something is added to it."""
-    found: list[Any] = []
-    structural_walk(value, ((tirx.FloorDiv, tirx.FloorMod), found.append))
+    found = nodes_of(value, (tirx.FloorDiv, tirx.FloorMod))
     numbers = {fixed(node.b) for node in found if uses(node.a, variable)}
     return sorted(number for number in numbers if number is not None and number > 1)
 

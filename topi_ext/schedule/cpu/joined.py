@@ -14,8 +14,9 @@ from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 
 from topi_ext.extents import fixed
+from topi_ext.ir import holds, loads_of, substitute
 from topi_ext.processor import Processor
-from topi_ext.schedule.blocks import child_blocks, holds, loads_of, open_schedule, temporaries
+from topi_ext.schedule.blocks import child_blocks, open_schedule, temporaries
 from topi_ext.schedule.choices import Part, choices, range_of, within
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest
@@ -24,7 +25,6 @@ from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.transpose import Transpose
 from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.nests import is_plain, nest_of
-from topi_ext.schedule.overlap import substitute
 
 MOST_PARTS = 16
 """Nests of loops that one function may become."""

@@ -1,24 +1,22 @@
-"""Everything else: vector and parallel loops for elementwise, data movement and reductions."""
+"""Everything else: vectors and threads for elementwise operators, data movement and reductions."""
 
 import logging
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_walk
 
 from topi_ext.codegen.identities import from_infinity
-from topi_ext.extents import fixed
+from topi_ext.extents import fixed, size_of
+from topi_ext.ir import holds, loads_of, nodes_of, uses
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     fusible,
-    holds,
     inline_small,
     is_reduction,
-    loads_of,
     loop_extent,
     open_schedule,
     temporaries,
@@ -34,35 +32,35 @@ from topi_ext.schedule.cpu.reductions import (
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, is_shared
 from topi_ext.schedule.last_turn import apply_last_apart
-from topi_ext.schedule.overlap import apply_overlap, overlap_tail, uses
+from topi_ext.schedule.overlap import apply_overlap, overlap_tail
 from topi_ext.schedule.ragged import apply_ragged, mark_ragged
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
 
 MOST_ALONE = parallel_cycles()
-"""Cycles of work for one thread, where nothing is known of the processor."""
+"""Cycles of work below which one thread is used, where nothing is known of the processor."""
 
 COPIED_LANES = 16
 """Elements that a copy moves at once."""
 
 LEAST_VECTOR = 4
-"""Shortest row along which a vector is worth it."""
+"""The shortest row for which a vector is worthwhile."""
 
 WORTH_MOVING = 1.3
-"""More elements for each instruction, for which vectors may begin anywhere and overlap."""
+"""Gain in elements per instruction from which on vectors are unaligned and overlap."""
 
 ENOUGH_ROWS = 64
-"""Rows that threads can share evenly."""
+"""So many rows can be shared evenly among threads."""
 
 
 class LoopNest(ProcessorRule):
-    """Takes any function: inlines what can be, then gives every remaining block vectors and threads."""
+    """Takes any function: inlines what it can, and gives every other block vectors and threads."""
 
     is_fallback = True
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for a function without blocks, e.g. one that was lowered by hand: it is compiled as it is."""
+        """None for a function without blocks, e.g. one lowered by hand, which is compiled as it is."""
         sch = open_schedule(inlined(func))
         for block in child_blocks(sch):
             arrange_block(sch, block, processor.lanes(4), processor.parallel_cycles)
@@ -72,16 +70,16 @@ class LoopNest(ProcessorRule):
 
 
 def with_plain_loops(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
-    """A function that has blocks, as :class:`LoopNest` arranges it."""
+    """A function as :class:`LoopNest` arranges it; it must have blocks."""
     found = LoopNest().schedule(func, processor)
     assert found is not None
     return found.mod["main"]
 
 
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
-    """Inline those of ``blocks`` that can be, and arrange the loops of the others.
+    """Inline those of ``blocks`` that allow it, and arrange the loops of the others.
 
-    :func:`finished` must follow.
+    :func:`finished` must be called afterwards.
     """
     kept = [
         block
@@ -93,33 +91,27 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
 
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function, once all of its loops are arranged, without conditions on single elements at edges."""
-    # What rows that are not whole are filled with is what their sums begin with.
+    """An arranged function with the marks on its loops carried out, without conditions on single elements."""
+    # Ragged rows are filled with what their reductions start from, so that is settled first.
     return apply_ragged(from_infinity(apply_overlap(apply_last_apart(func))))
 
 
-def _size(extents: Any) -> int | None:
-    """Their product; None where it is symbolic."""
-    sizes = [fixed(extent) for extent in extents]
-    return None if None in sizes else prod(size or 0 for size in sizes)
-
-
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
-    """Give one block vectors, and threads where it is work of more than ``most_alone`` cycles.
+    """Give one block vectors, and threads if it takes more than ``most_alone`` cycles.
 
-    :func:`finished` must follow.
+    :func:`finished` must be called afterwards.
     """
     try:
         arrange(sch, block, Arrangement(lanes, block_cycles(sch, block, lanes) > most_alone))
     except RuntimeError:
-        # Every primitive either keeps the meaning or refuses: what was done before still stands.
+        # Each primitive preserves the meaning or refuses, so what was done before the refusal is valid.
         _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 
 
 def arrange(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     """Give one block vectors, and threads if asked for.
 
-    :func:`finished` must follow. What TVM refuses raises a ``RuntimeError``.
+    :func:`finished` must be called afterwards. RuntimeError if TVM refuses.
     """
     loops = list(sch.get_loops(block))
     if not loops:
@@ -148,9 +140,9 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
     rows = spatial[:-1]
     if (
         _gathers(sch, block)
-        and (_size([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
+        and (size_of([sch.get(loop).extent for loop in rows]) or ENOUGH_ROWS) >= ENOUGH_ROWS
     ):
-        # Code generation would take places out of vectors one by one; LLVM reads them from memory.
+        # In vectors, code generation would extract the indices one by one; left alone, LLVM loads them.
         if how.parallel:
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
@@ -167,7 +159,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         if extent is not None and extent % width:
             whole = False
             (overlap_tail if _may_repeat(sch, block) else mark_ragged)(sch, outer)
-    elif (size := _size([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
+    elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
         spatial = [outer]
         if size > how.lanes and size % how.lanes:
@@ -182,21 +174,21 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
 
 
 def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
-    """The loop that threads share.
+    """The loop that threads share, several of ``loops`` fused if possible.
 
-    The last one stays as it is where not all of its vectors are whole, and where its extent is not known: to
-    divide by it for each element takes longer than the element.
+    The last loop is left out if some of its vectors are not ``whole``, or if its extent is unknown: dividing
+    by that for each element would take longer than the element itself.
     """
     *rows, last = loops
     if whole and loop_extent(sch, last) is not None:
         return sch.fuse(*fusible(sch, loops))
-    size = _size([sch.get(loop).extent for loop in rows])
+    size = size_of([sch.get(loop).extent for loop in rows])
     enough = size is None or size >= (ENOUGH_ROWS if not whole else 2)
     return sch.fuse(*fusible(sch, rows)) if enough and rows else last
 
 
 def _gathers(sch: Schedule, block: SBlock) -> bool:
-    """Whether neighbours in the innermost dimension are read from places that a tensor holds."""
+    """Does a tensor hold the indices from which neighbours in the innermost dimension are read?"""
     node = sch.get(block)
     innermost = node.iter_vars[-1].var
     indices = [index for load in loads_of(node.body) for index in load.indices]
@@ -205,9 +197,9 @@ def _gathers(sch: Schedule, block: SBlock) -> bool:
 
 
 def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> int | None:
-    """The length of vectors that end with each row of ``extent`` elements; None for those that need not.
+    """The length of vectors that end where rows of ``extent`` elements do; None if vectors may cross rows.
 
-    Where a vector runs over the end of a row, what does not lie as the result does is read by element.
+    A vector that crosses rows reads operands with another memory order than the result's element by element.
     """
     lanes = how.lanes
     if how.rows and extent > lanes and extent % lanes:
@@ -217,19 +209,20 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> 
     if extent % lanes == 0 or (not how.rows and _lies_as_result(sch, block)):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
-    # A vector takes whole registers, and one for each power of two of what is left.
+    # A vector takes whole registers, and one more for each power of two in the remainder.
     registers = {width: width // lanes + (width % lanes).bit_count() for width in widths}
     best = max(widths, key=lambda width: width / registers[width], default=None)
-    # Or the last vector of a row is moved back to end with it.
+    # The alternative is to move the last vector of a row back, so that it ends with the row.
     moved = min(lanes, 1 << (extent.bit_length() - 1))
     gain = extent / ceil(extent / moved) / (best / registers[best] if best else 1)
     return moved if moved >= LEAST_VECTOR and gain > WORTH_MOVING and _may_repeat(sch, block) else best
 
 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:
-    """Whether an element may be computed twice: not from one that TVM may give the same place in memory.
+    """May an element be computed twice?
 
-    That is one of a temporary as long as the temporary that is written, at the same place.
+    Not if TVM may have put an operand in the same memory as the result, as it does for temporaries of one
+    size: the second time would read what the first has written.
     """
     node = sch.get(block)
     kept, innermost = temporaries(sch), node.iter_vars[-1].var
@@ -238,16 +231,16 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
         [buffer for buffer in buffers if holds(kept, buffer)]
         for buffers in ([load.source for load in loads], [region.source for region in node.writes])
     )
-    sizes = [_size(buffer.shape) for buffer in read]
+    sizes = [size_of(buffer.shape) for buffer in read]
     return all(
-        None not in (size, _size(buffer.shape)) and size != _size(buffer.shape)
+        None not in (size, size_of(buffer.shape)) and size != size_of(buffer.shape)
         for size in sizes
         for buffer in written
     )
 
 
 def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
-    """Whether all that a block reads lies in the order in which it writes, element by element."""
+    """Do all operands of a block lie in memory exactly as its result does?"""
     node = sch.get(block)
     loads = loads_of(node.body)
     result, axes = node.writes[0].source, [axis.var for axis in node.iter_vars]
@@ -266,9 +259,8 @@ def _same_extent(left: Any, right: Any) -> bool:
 def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:
     """Arrange the block that copies an image with its padding.
 
-    Inside the loop ``chunk`` it copies the rows that the chunk needs; before all loops, which is where None
-    puts it, its rows are split among the threads if ``parallel``.
-    :func:`finished` must follow.
+    Inside the loop ``chunk``, it copies the rows that the chunk needs. With None it comes before all loops,
+    and threads share its rows if ``parallel``. :func:`finished` must be called afterwards.
     """
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)
@@ -279,7 +271,7 @@ def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: boo
 
 
 def _vector_of(sch: Schedule, loop: Any) -> Any:
-    """The innermost loop of a copy, cut to vectors of a power of two; the last one may overlap another."""
+    """The vector loop of a copy: its innermost loop, split by a power of two; the last vector may overlap."""
     extent = loop_extent(sch, loop)
     if extent is None:
         return sch.split(loop, [None, COPIED_LANES])[1]
@@ -294,7 +286,6 @@ def _vector_of(sch: Schedule, loop: Any) -> Any:
 
 
 def _is_bounded(sch: Schedule, loop: Any) -> bool:
-    """Whether a condition on the copied element depends on the loop: it is of a tile that may overlap."""
-    found: list[Any] = []
-    structural_walk(sch.get(loop).body, (SBlockRealize, found.append))
+    """Does a condition on the copied element depend on the loop, as in a tile that may overlap another?"""
+    found = nodes_of(sch.get(loop).body, SBlockRealize)
     return any(uses(realize.predicate, sch.get(loop).loop_var) for realize in found)

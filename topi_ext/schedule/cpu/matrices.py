@@ -14,15 +14,15 @@ from tvm import tirx
 from tvm.ir import Call, Range
 from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from topi_ext.codegen import amx, neon_matrices
 from topi_ext.codegen.bfloat16 import without_conversion
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import nodes_of, substitute, unmarked
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
-from topi_ext.schedule.overlap import loops_within, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 _CONFIGURED, _IN_VECTORS, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
@@ -64,7 +64,9 @@ def multiply_matrices(
 
 def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Put instructions in the place of every marked loop of a scheduled function."""
-    marked = {name: loop for loop in loops_within(func.body) for name in loop.annotations if name in _MARKS}
+    marked = {
+        name: loop for loop in nodes_of(func.body, tirx.For) for name in loop.annotations if name in _MARKS
+    }
     if _PRODUCT not in marked:
         return func
     tile: _Tile
@@ -98,8 +100,7 @@ class _Tile(ABC):
             self.loops.append(self.loops[-1].body)
         self.realize = self.loops[-1].body
         self.block = self.realize.block
-        calls: list[Any] = []
-        structural_walk(self.block.body, (Call, calls.append))
+        calls = nodes_of(self.block.body, Call)
         (dot,) = [call for call in calls if is_dot(call)]
         (data, *_), (weight, *_) = operands(dot)
         self.data, self.weight = without_conversion(data), without_conversion(weight)

@@ -1,7 +1,7 @@
-"""Products of two activations, as of attention: a register tile of rows by vectors of columns.
+"""Products of two activations, such as attention's: a register tile of rows by vectors of columns.
 
-Products by constant weights are convolutions here; these have nothing that could be packed beforehand.
-Those of bfloat16 read words of two rows of the second operand (:mod:`topi_ext.compute.pair_product`).
+Products by constant weights are lowered as convolutions; here no operand can be packed at compile time.
+In bfloat16 the second operand is read in words of two rows (:mod:`topi_ext.compute.pair_product`).
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from tvm_ffi import structural_equal, structural_walk
 
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.extents import fixed
+from topi_ext.ir import IF_THEN_ELSE, loads_of, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -25,7 +26,6 @@ from topi_ext.schedule.blocks import (
     fusible,
     inline_copies,
     is_reduction,
-    loads_of,
     loop_extent,
     open_schedule,
 )
@@ -34,37 +34,34 @@ from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.last_turn import mark_last_apart
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.open_tiles import either, with_known_tiles
-from topi_ext.schedule.overlap import overlap_tail, uses
+from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
 _DTYPE = "float32"
 
-_CONDITION = "prim.if_then_else"
-
 _TILED = "topi_ext.tiled_product"
-"""Block annotation: what it writes are the accumulators of a tile."""
+"""Annotation of the block that writes the accumulators of a tile."""
 
 USUAL_EXTENT = 256
-"""Rows or columns that tiles are chosen for where their number is not known."""
+"""Rows or columns that are assumed when choosing tiles, where the number is not known."""
 
 _FEW_ROWS = 8
-"""Rows by one vector of columns in tiles for matrices that are smaller than the usual tile."""
+"""Rows of the tile, one vector wide, for matrices that are smaller than the chosen tile."""
 
 _ENOUGH = 4
-"""Images that threads can share, rather than rows of each."""
+"""Images from which on threads share these, rather than the rows of each."""
 
 MOST_VECTORS, MOST_ROWS = 4, 16
-"""Largest tile that is considered."""
+"""The largest tile that is considered."""
 
 
 class Product(ProcessorRule):
-    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, of float32 or of pairs."""
+    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, in float32 or bfloat16."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for fewer than 4 columns, and what is no such product."""
+        """None for fewer than 4 columns, and for any other function."""
         sch = open_schedule(func)
-        inline_copies(sch)
-        anchor = next((block for block in child_blocks(sch) if is_product(sch, block)), None)
+        anchor = _product_in(sch)
         if anchor is None:
             return None
         extents = [loop_extent(sch, loop) for loop in sch.get_loops(anchor)[-3:-1]]
@@ -73,15 +70,18 @@ class Product(ProcessorRule):
             return None
         tile = best_tile(rows, columns, multiplying(processor, pairs=multiplies_pairs(sch, anchor)))
         if None not in extents:
-            return open_schedule(_arranged(func, tile, processor))
+            return open_schedule(_arranged(sch, anchor, tile, processor))
         return open_schedule(_of_any_size(func, tile, processor))
 
 
-def _arranged(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
-    """The function with the tiles of its product, and what is before and after it in vectors."""
-    sch = open_schedule(func)
+def _product_in(sch: Schedule) -> SBlock | None:
+    """The first block that is a product, after blocks that only copy have been inlined."""
     inline_copies(sch)
-    anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
+    return next((block for block in child_blocks(sch) if is_product(sch, block)), None)
+
+
+def _arranged(sch: Schedule, anchor: SBlock, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
+    """The function with its product in tiles, and the blocks before and after it vectorised."""
     sch.annotate(anchor, _TILED, 1)
     around = fuse_epilogue(sch, anchor)
     parallel = block_cycles(sch, anchor, tile.lanes) > processor.parallel_cycles
@@ -93,15 +93,14 @@ def _arranged(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.P
 
 
 def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
-    """The function for rows and columns of any number: tiles, or smaller ones, where there are as many."""
+    """The function for any number of rows and columns, which takes the largest tile that fits these."""
     plain = with_named_extents(func)
     sch = open_schedule(plain)
-    inline_copies(sch)
-    anchor = next(block for block in child_blocks(sch) if is_product(sch, block))
-    rows, columns = (sch.get(loop).extent for loop in sch.get_loops(anchor)[-3:-1])
+    rows, columns = (sch.get(loop).extent for loop in sch.get_loops(_product_in(sch))[-3:-1])
 
     def tiled(each: Tile) -> tirx.PrimFunc:
-        return with_known_tiles(_arranged(plain, each, processor), _TILED)
+        sch = open_schedule(plain)
+        return with_known_tiles(_arranged(sch, _product_in(sch), each, processor), _TILED)
 
     whole = tiled(Tile(1, 1, tile.lanes))
     if fixed(columns) is None:
@@ -114,7 +113,7 @@ def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tir
 
 @dataclass(frozen=True)
 class Tile:
-    """Accumulators: rows by vectors of columns, each of that many lanes."""
+    """Accumulators: ``rows`` by ``vectors`` of columns, each of so many ``lanes``."""
 
     rows: int
     vectors: int
@@ -122,7 +121,7 @@ class Tile:
 
 
 def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
-    """The tile by which a product takes fewest cycles; of equal ones that which loads least."""
+    """The tile with the fewest cycles; among equals, the one that loads least."""
 
     def cost(tile: Tile) -> tuple[float, float]:
         cycles = step_cycles(tile, rows, columns, processor)
@@ -132,7 +131,7 @@ def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
 
 
 def multiplying(processor: Processor, *, pairs: bool) -> Processor:
-    """The processor as products see it: with its instructions for ``pairs`` as multiply-adds."""
+    """The processor as products see it: for ``pairs``, its pair instructions stand for multiply-adds."""
     if not pairs:
         return processor
     rate = processor.fma_per_cycle // max(1, processor.pair_instructions)
@@ -140,9 +139,9 @@ def multiplying(processor: Processor, *, pairs: bool) -> Processor:
 
 
 def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
-    """All whose accumulators fit the registers; vectors are as long as registers, or as columns allow.
+    """All tiles whose accumulators fit the registers; vectors are as long as registers, or as columns allow.
 
-    One register is left for each vector of a row of B, and one for what is broadcast.
+    One register is left for each vector of a row of B, and one for the element of A that is broadcast.
     """
     lanes = min(processor.lanes(4), 1 << (columns.bit_length() - 1))
     registers = processor.vector_registers - processor.registers_in_flight
@@ -154,7 +153,7 @@ def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
 
 
 def step_cycles(tile: Tile, rows: int, columns: int, processor: Processor) -> float:
-    """Cycles of all tiles for one element of the depth, by what is computed twice, loaded, and waited for."""
+    """Cycles of all tiles for one step along the depth, with overlaps, loads and latency counted."""
     count = ceil(rows / tile.rows) * ceil(columns / (tile.vectors * tile.lanes))
     loads = (tile.rows + tile.vectors) / processor.loads_per_cycle
     return count * max(tile.rows * tile.vectors / processor.fma_per_cycle, loads, processor.fma_latency)
@@ -169,18 +168,17 @@ def arrange_product(
     block_rows: int | None = None,
     parallel: bool = False,
 ) -> SBlock:
-    """Arrange the loops of a product and of what follows it element by element.
+    """Arrange the loops of a product and of its elementwise ``epilogue``; return the block that stores.
 
-    The outer loop is over the batch and tiles of rows, and ``parallel`` if asked for. With ``block_rows``, a
-    multiple of a tile's, it is one over blocks of rows, inside of those over the batch; columns are between
-    blocks and tiles. The last block may then go beyond the rows, and must be moved back. The result is the
-    block that stores.
+    The outer loop runs over the batch and tiles of rows, on all threads if ``parallel``. With ``block_rows``,
+    a multiple of the tile's rows, it runs over blocks of rows instead, inside the loops over the batch, and
+    around that over columns. The last block may then overrun the rows; the caller must move it back.
     """
     if epilogue is None:
         epilogue = sch.cache_write(anchor, 0, "global")
     *batch, row, column, depth = sch.get_loops(anchor)
     rows_are_known = loop_extent(sch, row) is not None
-    # Of numbers that are not known the last tile may always be moved back.
+    # Where the numbers are not known, the last tile may have to be moved back.
     rows, columns = loop_extent(sch, row) or 1, loop_extent(sch, column) or 1
     column, vector, lane = sch.split(column, [None, tile.vectors, tile.lanes])
     if block_rows is None:
@@ -213,16 +211,16 @@ def arrange_product(
 
 
 def _shared(sch: Schedule, batch: list[Any], row: Any) -> Any:
-    """The loop that threads share where the number of rows is not known: to divide by it takes time."""
+    """The loop that threads share where the number of rows is not known, without dividing by that number."""
     extents = [loop_extent(sch, loop) for loop in batch]
     enough = None in extents or prod(extent or 1 for extent in extents) >= _ENOUGH
     return sch.fuse(*fusible(sch, batch)) if batch and enough else row
 
 
 def is_product(sch: Schedule, block: SBlock) -> bool:
-    """Whether a block is a product whose second operand and result have the columns innermost.
+    """Is a block a product whose second operand and result have the columns innermost?
 
-    It multiplies floats, or pairs of bfloat16 that words of the second operand hold.
+    It multiplies float32, or pairs of bfloat16 that lie in words of the second operand.
     """
     if not is_reduction(sch, block):
         return False
@@ -242,7 +240,7 @@ def is_product(sch: Schedule, block: SBlock) -> bool:
 
 
 def _multiplies(added: Any, axes: Sequence[tirx.Var]) -> bool:
-    """Whether a row's element is multiplied by a column's, or a pair of elements by a word."""
+    """Is an element of a row multiplied by one of a column, or a pair of elements by a word?"""
     row, column, depth = axes
     if is_dot(added):
         values, factors = ([_only_load(element) for element in side] for side in operands(added))
@@ -256,10 +254,10 @@ def _multiplies(added: Any, axes: Sequence[tirx.Var]) -> bool:
 
 
 def _has_conditions(sch: Schedule, anchor: SBlock) -> bool:
-    """Whether the last pair of an odd depth is told from the others."""
+    """Is the last pair of an odd depth treated differently from the others?"""
     found: list[Any] = []
     structural_walk(sch.get(anchor).body, (Call, lambda call: found.append(call.op.name)))
-    return _CONDITION in found
+    return IF_THEN_ELSE in found
 
 
 def _float_load(element: Any) -> Any:
@@ -267,19 +265,19 @@ def _float_load(element: Any) -> Any:
 
 
 def _only_load(element: Any) -> Any:
-    """What an element is made of, where that is one load."""
+    """The only load in an expression; None if there are none or several."""
     loads = loads_of(element)
     return loads[0] if len(loads) == 1 else None
 
 
 def multiplies_pairs(sch: Schedule, block: SBlock) -> bool:
-    """Whether a block adds dot products of pairs."""
+    """Does a block add dot products of pairs?"""
     store = sch.get(block).body
     return isinstance(store, tirx.BufferStore) and isinstance(store.value, tirx.Add) and is_dot(store.value.b)
 
 
 def _is_over(load: Any, last: tuple[Any, Any], axes: Sequence[tirx.Var]) -> bool:
-    """Whether an operand's last two indices are these, and those before use none of ``axes``."""
+    """Are an operand's last two indices ``last``, while the ones before use none of ``axes``?"""
     *image, inner, innermost = load.indices if len(load.indices) > 1 else (None, None)
     return all(map(structural_equal, (inner, innermost), last)) and not any(
         uses(index, axis) for index in image for axis in axes

@@ -9,17 +9,10 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
+from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.schedule.blocks import (
-    SBlock,
-    fusible,
-    holds,
-    largest_divisor,
-    loads_of,
-    loop_extent,
-    temporaries,
-)
-from topi_ext.schedule.overlap import uses
+from topi_ext.ir import holds, loads_of, uses
+from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
 from topi_ext.schedule.ragged import mark_ragged
 
 MAXIMUM_VECTOR = 64

@@ -1,6 +1,6 @@
-"""Rows that are reduced and then used, as of softmax and layer norm: one loop over rows around all steps.
+"""Reductions of rows and their uses, as in softmax and layer norm: one loop over rows around all steps.
 
-Each step by itself would walk the whole tensor, and that through memory.
+Scheduled one by one, each step would stream the whole tensor through memory.
 """
 
 from math import ceil, prod
@@ -9,18 +9,17 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
 from topi_ext.extents import fixed
+from topi_ext.ir import holds, loads_of, nodes_of
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
     has_reduction,
-    holds,
     inline_small,
     is_reduction,
-    loads_of,
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops
@@ -33,20 +32,20 @@ from topi_ext.schedule.open_tiles import either
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
-"""Bytes of an element, as far as sizes of caches go."""
+"""Bytes of an element, when comparing with cache sizes."""
 
 FEWEST_ROWS = 8
-"""Of fewer rows threads get unequal shares."""
+"""With fewer rows, threads would get unequal shares."""
 
 KEPT_FROM = 4.0
-"""Cycles of a vector that is kept for its second reader instead of computed again."""
+"""Cycles per vector from which on a result is kept for its second reader instead of recomputed."""
 
 
 class Rows(ProcessorRule):
-    """Schedules functions in which each row of the result needs sums or maxima of the same row."""
+    """Schedules functions in which each row of the result needs sums or maxima over the same row."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for rows that are few, shorter than a vector or longer than half a level-2 cache."""
+        """None for few rows, and for rows shorter than a vector or longer than half the level-2 cache."""
         return _schedule(func, processor)
 
 
@@ -73,7 +72,7 @@ def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
 
 
 def _in_vectors(sch: Schedule, blocks: list[SBlock], how: Arrangement, processor: Processor) -> tirx.PrimFunc:
-    """All steps in one loop over the rows, shared among threads where they take long."""
+    """All steps in one loop over the rows, which threads share if there is enough work."""
     parallel = sum(block_cycles(sch, block, how.lanes) for block in blocks) > processor.parallel_cycles
     for block in blocks:
         arrange(sch, block, how)
@@ -81,7 +80,7 @@ def _in_vectors(sch: Schedule, blocks: list[SBlock], how: Arrangement, processor
 
 
 def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
-    """The function for rows of a length that is not known: in vectors where there is a whole one."""
+    """The function for rows of unknown length: in vectors if a row has at least one, else in plain loops."""
     lanes = processor.lanes(4)
     plain = with_named_extents(func)
     sch = open_schedule(plain)
@@ -93,7 +92,7 @@ def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
 
 
 def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock]:
-    """Inline what may as well be computed where it is read; the blocks that are left."""
+    """Inline the blocks that are cheap to compute where they are read; return the others."""
     return [
         block
         for block in blocks
@@ -105,7 +104,7 @@ def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock
 
 
 def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
-    """Whether several blocks read what takes longer to compute than to keep."""
+    """Do several blocks read the result, which is cheaper to keep than to recompute?"""
     if len(sch.get_consumers(block)) < 2:
         return False
     elements = [fixed(axis.dom.extent) or lanes for axis in sch.get(block).iter_vars]
@@ -113,7 +112,7 @@ def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
 
 
 def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
-    """How many outer axes ``blocks`` share: all that is read of one another there is of the own index."""
+    """How many outer axes ``blocks`` share, along which each reads the others at its own index only."""
     nodes = [sch.get(block) for block in blocks]
     extents = [axis.dom.extent for axis in nodes[-1].iter_vars]
     computed = [region.source for node in nodes for region in node.writes]
@@ -122,17 +121,16 @@ def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
 
 
 def _axes_of_loops(sch: Schedule, block: SBlock) -> int:
-    """How many outer loops of a block go along its axes one by one, in order."""
+    """How many outer loops of a block are its axes, one each and in order."""
     loops = [sch.get(loop) for loop in sch.get_loops(block)]
-    found: list[Any] = []
-    structural_walk(loops[-1].body if loops else None, (SBlockRealize, found.append))
+    found = nodes_of(loops[-1].body if loops else None, SBlockRealize)
     values = found[0].iter_values if found else []
     along = [value.same_as(loop.loop_var) for loop, value in zip(loops, values, strict=False)]
     return [*along, False].index(False)
 
 
 def _own_axes(node: SBlockNode, extents: list[Any], computed: list[Any]) -> int:
-    """Outer axes of a block, of these extents, by which it stores and by which it reads what is computed."""
+    """Outer axes of a block, of these extents, that index its store and all its reads of ``computed``."""
     kinds = [axis.iter_type for axis in node.iter_vars]
     spatial = kinds.count(tirx.IterVar.DataPar)
     if any(kind != tirx.IterVar.DataPar for kind in kinds[:spatial]) or set(kinds[spatial:]) - {

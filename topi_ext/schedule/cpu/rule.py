@@ -1,4 +1,4 @@
-"""What schedule rules for processors share: which functions they are asked for, and what a refusal costs."""
+"""What schedule rules for CPUs share: which functions they see, and what happens when TVM refuses one."""
 
 import logging
 from abc import abstractmethod
@@ -14,10 +14,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class ProcessorRule(Rule):
-    """A rule for functions that LLVM compiles; what TVM refuses costs speed and no more."""
+    """A rule for functions that LLVM compiles. If TVM refuses a schedule, only speed is lost."""
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
-        """None for what :meth:`schedule` does not take; the next rule is asked then."""
+        """None if :meth:`schedule` does not take the function; the next rule is tried then."""
         del tunable
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
@@ -29,7 +29,7 @@ class ProcessorRule(Rule):
 
     @abstractmethod
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """The schedule; None, or a RuntimeError of TVM's, for what the rule does not take."""
+        """The schedule; None, or a RuntimeError from TVM, for a function that the rule does not take."""
 
 
 __all__ = ["ProcessorRule"]

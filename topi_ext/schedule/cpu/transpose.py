@@ -18,11 +18,11 @@ from tvm_ffi import structural_walk
 
 from topi_ext.extents import as_int
 from topi_ext.indexing import WORD_BYTES
+from topi_ext.ir import loads_of, substitute
 from topi_ext.processor import LINE_BYTES, Processor
-from topi_ext.schedule.blocks import has_reduction, loads_of, open_schedule
+from topi_ext.schedule.blocks import has_reduction, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, only_block
-from topi_ext.schedule.overlap import substitute
 
 SMALLEST_TILE = 4
 

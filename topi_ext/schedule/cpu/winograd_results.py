@@ -15,9 +15,8 @@ from topi_ext.compute.winograd import RESULT_COLUMNS
 from topi_ext.compute.winograd_any_size import tile_counts, tile_place
 from topi_ext.extents import fixed
 from topi_ext.indexing import physical_axes
+from topi_ext.ir import loads_of, substitute
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.schedule.blocks import loads_of
-from topi_ext.schedule.overlap import substitute
 from topi_ext.workload import ConvolutionWorkload
 
 

@@ -12,14 +12,8 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.cuda.multiprocessor import LANES
-from topi_ext.schedule.blocks import (
-    child_blocks,
-    is_reduction,
-    largest_divisor,
-    loop_extent,
-    open_schedule,
-    try_inline,
-)
+from topi_ext.divisors import largest_divisor
+from topi_ext.schedule.blocks import child_blocks, is_reduction, loop_extent, open_schedule, try_inline
 
 FEWEST_LANES = 4
 """With fewer on a row, threads of a warp would read far from each other."""

@@ -12,11 +12,11 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS
+from topi_ext.divisors import largest_divisor
 from topi_ext.schedule.blocks import (
     child_blocks,
     fuse_epilogue,
     is_reduction,
-    largest_divisor,
     loop_extent,
     open_schedule,
     try_inline,

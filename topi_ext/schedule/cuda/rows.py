@@ -8,7 +8,8 @@ from tvm.tirx import PrimFunc
 
 from topi_ext.compute.row_product import DATA, ROWS
 from topi_ext.cuda.multiprocessor import LANES
-from topi_ext.schedule.blocks import child_blocks, largest_divisor, loop_extent, open_schedule
+from topi_ext.divisors import largest_divisor
+from topi_ext.schedule.blocks import child_blocks, loop_extent, open_schedule
 from topi_ext.schedule.cuda.epilogue import epilogue_of
 
 WARPS = 4

@@ -8,7 +8,6 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule, gpu
 from tvm.target import Target
-from tvm_ffi import structural_walk
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.annotation import Kernel, described_kernel
@@ -17,6 +16,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, multiprocessor_of
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
+from topi_ext.ir import nodes_of
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cuda.depthwise import schedule_depthwise
@@ -63,8 +63,7 @@ class CudaRule(Rule):
 
 def _has_grid(schedule: Schedule) -> bool:
     """Can its kernels be launched? Compilers know no grid, and the driver refuses one that is too large."""
-    loops: list[tirx.For] = []
-    structural_walk(schedule.mod["main"].body, (tirx.For, loops.append))
+    loops = nodes_of(schedule.mod["main"].body, tirx.For)
     extents = {
         int(loop.extent)
         for loop in loops

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import relay_layout
@@ -14,6 +13,7 @@ from relay_layout import Session
 from relay_layout.bodies import BRANCH, bodies_of, kind_of
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
+from tests.onnx_reference import reference_session
 
 RANDOM = np.random.default_rng(11)
 FAR = 2**63 - 1
@@ -35,9 +35,7 @@ def check(model: Any, feeds: Feeds, tmp_path: Path) -> Session:
     """One artifact gives what ONNX Runtime gives for every feed."""
     relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")
     session = relay_layout.load(tmp_path / "model.rla")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    reference = reference_session(model.SerializeToString())
     for number, feed in enumerate(feeds):
         expected = reference.run(None, dict(feed))
         found = list(session.run(feed).values())
@@ -335,7 +333,7 @@ def test_convolutions_and_products_of_what_is_found(tmp_path: Path) -> None:
     feeds = [{"x": RANDOM.random((2, 8, 12, 12), dtype="float32") * scale} for scale in (1, 0.99, 0.5)]
     relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")
     session = relay_layout.load(tmp_path / "model.rla")
-    reference = onnxruntime.InferenceSession(model.SerializeToString())
+    reference = reference_session(model.SerializeToString())
     counts = []
     for feed in feeds:
         (expected,), (found,) = reference.run(None, feed), session.run(feed).values()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import tvm
 from onnx import helper, numpy_helper
@@ -20,6 +19,7 @@ from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.stages import lower
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import resolve_target
+from tests.onnx_reference import reference_session
 
 TARGET = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -125,12 +125,7 @@ def case_of(seed: int) -> Case:
 
 
 def expected(case: Case) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        case.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return list(session.run(None, case.feeds()))
+    return list(reference_session(case.model().SerializeToString()).run(None, case.feeds()))
 
 
 def computed(cases: Mapping[str, Case], unrolled: bool = False) -> dict[str, list[np.ndarray]]:
@@ -295,7 +290,7 @@ def test_sequences_of_any_length(
     ours = model("batch", "length", layout=1) if batch_first else model("length", "batch")
     relay_layout.compile(ours, threads=2).save(tmp_path / "layer.rla")
     session = relay_layout.load(tmp_path / "layer.rla")
-    reference = onnxruntime.InferenceSession(model("length", "batch").SerializeToString())
+    reference = reference_session(model("length", "batch").SerializeToString())
     for length, batch in ((1, 1), (7, 3), (19, 2)):
         feed = {"i0": _random(length, batch, 6, seed=1)}
         feed |= {f"i{place}": _random(directions, batch, hidden, seed=place) for place in states}
@@ -380,7 +375,7 @@ def test_a_network_that_reads_text(layout: str, tmp_path: Any) -> None:
     path = tmp_path / "reader.rla"
     compiled.save(path)
     ours = relay_layout.load(path, threads=1).run({"x": image})
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = reference_session(model.SerializeToString())
     (wanted,) = session.run(None, {"x": image})
     (array,) = ours.values() if isinstance(ours, dict) else ours
     np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=1e-4)

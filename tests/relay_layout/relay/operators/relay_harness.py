@@ -44,6 +44,12 @@ def execute(module: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarr
     return [leaf.numpy() for leaf in _leaves(results)]
 
 
+def close(actual: np.ndarray, expected: np.ndarray) -> None:
+    """AssertionError where results differ by more than 1e-5 of the largest."""
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
 def evaluate(body: str, **inputs: np.ndarray) -> list[np.ndarray]:
     """Every result of a body, by position; round trip included. Put many calls into one tuple: compiling
     takes longer than running."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from relay_harness import evaluate, program
+from relay_harness import close, evaluate, program
 from window_reference import axes, convolve
 
 from relay_layout.errors import ModelError
@@ -15,11 +15,6 @@ RNG = np.random.default_rng(8)
 
 def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype("float32")
-
-
-def close(actual: np.ndarray, expected: np.ndarray) -> None:
-    assert actual.shape == expected.shape
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 def test_weight_gradient() -> None:

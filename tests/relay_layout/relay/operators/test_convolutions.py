@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from relay_harness import evaluate, imported, program
+from relay_harness import close, evaluate, imported, program
 from window_reference import axes, convolve, convolve_transposed
 
 import relay_layout
@@ -17,11 +17,6 @@ RNG = np.random.default_rng(3)
 
 def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype("float32")
-
-
-def close(actual: np.ndarray, expected: np.ndarray) -> None:
-    assert actual.shape == expected.shape
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 def test_conv1d() -> None:

@@ -20,8 +20,8 @@ from kernel_harness import (
     target_for,
 )
 from tvm import te, tirx, topi
-from tvm_ffi import structural_walk
 
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.rules import Joined
 
 TARGET = target_for(host_cpus()[-1])
@@ -35,9 +35,7 @@ def function(shapes: Sequence[Sequence[Any]], build: Build) -> tirx.PrimFunc:
 
 
 def chooses(func: tirx.PrimFunc) -> bool:
-    calls: list[tvm.ir.Call] = []
-    structural_walk(func.body, (tvm.ir.Call, calls.append))
-    return any(call.op.name == "prim.if_then_else" for call in calls)
+    return any(call.op.name == "prim.if_then_else" for call in nodes_of(func.body, tvm.ir.Call))
 
 
 def refused(func: tirx.PrimFunc) -> bool:
@@ -94,8 +92,7 @@ def test_operands_that_are_copied_across_are_transposed_in_registers() -> None:
         lambda a, b: topi.concatenate([topi.transpose(a, (1, 0)), b], 0),
         lambda a, b: np.concatenate([a.T, b], 0),
     )
-    shuffles: list[Any] = []
-    structural_walk(scheduled.body, (tirx.Shuffle, shuffles.append))
+    shuffles = nodes_of(scheduled.body, tirx.Shuffle)
     assert shuffles
 
 

@@ -1,7 +1,6 @@
 """Copies that bring another axis innermost: exact for every extent, in whole vectors."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +16,8 @@ from kernel_harness import (
     target_for,
 )
 from tvm import te, tirx, topi
-from tvm_ffi import structural_walk
 
-from topi_ext.schedule.overlap import substitute
+from topi_ext.ir import nodes_of, substitute
 from topi_ext.schedule.rules import Joined, Transpose
 
 TARGET = target_for(host_cpus()[-1])
@@ -113,8 +111,7 @@ def test_a_result_that_is_a_part_of_a_tensor() -> None:
     left, right = te.placeholder((3, 20), "float32", "left"), te.placeholder((20, 18), "float32", "right")
     func = prim_func([left, right, topi.concatenate([left, topi.transpose(right, (1, 0))], 0)])
     scheduled = scheduled_by(Joined(), func, TARGET).mod["main"]
-    shuffles: list[Any] = []
-    structural_walk(scheduled.body, (tirx.Shuffle, shuffles.append))
+    shuffles = nodes_of(scheduled.body, tirx.Shuffle)
     assert shuffles
     arrays = [numbered((3, 20)), numbered((20, 18))]
     found = run_guarded(compile_function(scheduled, TARGET), arrays, (21, 20), "float32")
@@ -212,8 +209,7 @@ def test_what_is_no_such_copy_is_left_to_others(build: Callable[[te.Tensor], te.
 def test_threads_are_for_many_tiles(shape: tuple[int, ...], parallel: bool) -> None:
     data = te.placeholder(shape, "float32")
     func = prim_func([data, topi.transpose(data, (0, 2, 1))])
-    loops: list[Any] = []
-    structural_walk(scheduled_by(Transpose(), func, TARGET).mod["main"].body, (tirx.For, loops.append))
+    loops = nodes_of(scheduled_by(Transpose(), func, TARGET).mod["main"].body, tirx.For)
     assert [loop.kind == tirx.ForKind.PARALLEL for loop in loops] == [parallel]
 
 
@@ -233,12 +229,8 @@ def test_tiles_go_where_neighbours_spread_over_the_cache(
     """From tile to tile in one of the tensors, so that the other is crossed in steps of few powers of two."""
     data = te.placeholder(shape, "float32")
     func = scheduled_by(Transpose(), prim_func([data, topi.transpose(data, order)]), TARGET).mod["main"]
-    loops: list[tirx.For] = []
-    starts: list[tirx.Bind] = []
-    structural_walk(func.body, (tirx.For, loops.append))
-    structural_walk(func.body, (tirx.Bind, starts.append))
-    starts = [bind for bind in starts if bind.var.name.endswith("_start")]
-    counter, analyzer = loops[0].loop_var, tvm.sym.Analyzer()
+    starts = [bind for bind in nodes_of(func.body, tirx.Bind) if bind.var.name.endswith("_start")]
+    counter, analyzer = nodes_of(func.body, tirx.For)[0].loop_var, tvm.sym.Analyzer()
     steps = {}
     for start in starts:
         first, second = (

@@ -1,0 +1,96 @@
+"""Small conveniences over TIR's statements and expressions that schedules and passes need."""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_map, structural_walk
+
+IF_THEN_ELSE = "prim.if_then_else"
+"""The operator that computes one of two expressions only."""
+
+VOLATILE = "tirx.volatile"
+"""Annotation of allocations that are read from memory each time, and not kept in registers."""
+
+
+def nodes_of(root: Any, kinds: Any) -> list[Any]:
+    """All nodes of a class, or of a tuple of classes, in ``root``; inner ones come first."""
+    found: list[Any] = []
+    structural_walk(root, (kinds, found.append))
+    return found
+
+
+def loads_of(body: Any) -> list[Any]:
+    """All loads in a statement or an expression, including those in indices of other loads."""
+    return nodes_of(body, TensorLoad)
+
+
+def stored_by(nest: Any) -> list[Any]:
+    """The buffers that a statement stores to."""
+    return [store.buffer for store in nodes_of(nest, tirx.BufferStore)]
+
+
+def holds(buffers: Any, buffer: Any) -> bool:
+    """Is ``buffer`` one of ``buffers``?"""
+    return any(buffer.same_as(other) for other in buffers)
+
+
+def uses(expression: Any, variable: tirx.Var) -> bool:
+    """Does a variable occur anywhere in ``expression``, which may be a statement?"""
+    return occurrences(expression, variable) > 0
+
+
+def occurrences(expression: Any, variable: tirx.Var) -> int:
+    """How often a variable occurs in ``expression``, which may be a statement."""
+    return sum(other.same_as(variable) for other in nodes_of(expression, tirx.Var))
+
+
+def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
+    """``expression`` with its variables replaced."""
+
+    def replace(variable: tirx.Var) -> Any:
+        for key, value in mapping.items():
+            if variable.same_as(key):
+                return value
+        return variable
+
+    return structural_map(expression, (tirx.Var, replace))
+
+
+def conjuncts(predicate: Any) -> list[Any]:
+    """The conditions that a predicate joins by "and"; ``a <= b`` of integers is given as ``a < b + 1``."""
+    if isinstance(predicate, tirx.And):
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    if isinstance(predicate, tirx.LE) and str(predicate.a.ty.dtype).startswith("int"):
+        return [tirx.LT(predicate.a, predicate.b + 1)]
+    return [predicate]
+
+
+def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
+    """``loop`` without the annotation ``mark``, with another body and, if given, another extent."""
+    annotations = {key: value for key, value in loop.annotations.items() if key != mark}
+    turns = loop.extent if extent is None else extent
+    return tirx.For(
+        loop.loop_var, loop.min, turns, loop.kind, body, loop.thread_binding, annotations, loop.step
+    )
+
+
+def sequence(statements: list[Any]) -> Any:
+    """One statement that executes one or more in order."""
+    return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+
+__all__ = [
+    "IF_THEN_ELSE",
+    "VOLATILE",
+    "conjuncts",
+    "holds",
+    "loads_of",
+    "nodes_of",
+    "occurrences",
+    "sequence",
+    "stored_by",
+    "substitute",
+    "unmarked",
+    "uses",
+]
