@@ -117,7 +117,7 @@ def _multiply_adds(call: tree.Call) -> int:
     """For each element of the result, one for each weight of its output channel."""
     result, weight = (_static_shape(part, str(call.op)) for part in (call, call.args[1]))
     layout = str(call.attrs.get("kernel_layout", _KERNEL_LAYOUTS[str(call.op)]))
-    if call.op == "nn.batch_matmul" and not call.attrs.get("transpose_b", True):
+    if call.op == "nn.batch_matmul" and not call.attrs.get("transpose_b", False):
         layout = "NIO"
     axes = Layout.parse(layout).axes
     outputs = [extent for axis, extent in zip(axes, weight, strict=True) if axis.name in ("O", "N")]
