@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import tvm
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
@@ -18,7 +18,7 @@ from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed, size_of
-from topi_ext.ir import holds, loads_of, nodes_of, substitute
+from topi_ext.ir import IF_THEN_ELSE, holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,
@@ -38,19 +38,19 @@ _DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
 
 @lru_cache(maxsize=4)
 def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with those of its blocks inlined that need no loops of their own; a RuntimeError where
-    TVM takes no schedule of one of several steps.
+    """The function with those of its blocks inlined that need no loops of their own, and simple indices; a
+    RuntimeError where TVM takes no schedule of one of several steps.
     """
     if only_block(func) is not None:
-        return func
+        return _with_simple_indices(func)
     plain = _plain_blocks(func)
     if plain is not None:
-        return _inlined_at_once(func, plain)
+        return _with_simple_indices(_inlined_at_once(func, plain))
     sch = open_schedule(func)
     for block in child_blocks(sch):
         if not (is_reduction(sch, block) or is_shared(sch, block)):
             inline_small(sch, block)
-    return sch.mod["main"]
+    return _with_simple_indices(sch.mod["main"])
 
 
 def only_block(func: tirx.PrimFunc) -> SBlockNode | None:
@@ -74,6 +74,32 @@ def _is_shared(node: SBlockNode, readers: Sequence[SBlockNode]) -> bool:
         return False
     own, *others = (size_of([axis.dom.extent for axis in each.iter_vars]) for each in (node, *readers))
     return own is not None and bool(others) and all(one is None or one >= SHARED_BY * own for one in others)
+
+
+def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with what conditions say of indices made use of, while axes are still axes of blocks.
+
+    Parts, rows moved around and paddings that follow each other divide indices, and within the bounds that
+    conditions leave most of that is nothing. Once axes are made of loops, TVM does not see it: elements that
+    lie side by side are then gathered one by one, and products of divisors may exceed an int32.
+    """
+    if not any(map(_divides, nodes_of(func.body, SBlockNode))):
+        return func
+    return s_tir.transform.StmtSimplify()(tvm.IRModule({"main": func}))["main"]
+
+
+def _divides(block: SBlockNode) -> bool:
+    """Whether a block loads, on a condition, from a place that it finds by a division."""
+    store = block.body
+    if not isinstance(store, tirx.BufferStore):
+        return False
+    calls = nodes_of(store.value, tvm.ir.Call)
+    chosen = [load for call in calls if call.op.name == IF_THEN_ELSE for load in loads_of(call)]
+    return any(
+        nodes_of(index, tirx.FloorDiv) or nodes_of(index, tirx.FloorMod)
+        for load in chosen
+        for index in load.indices
+    )
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:

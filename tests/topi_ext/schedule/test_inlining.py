@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from kernel_harness import compile_function, host_cpus, prim_func, run_guarded, scheduled_by, target_for
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
 from tvm_ffi import structural_equal
 
+from topi_ext.ir import loads_of
 from topi_ext.schedule.blocks import child_blocks, inline_small, is_reduction, open_schedule
+from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.inlining import inlined, is_shared, only_block
 
 
@@ -120,3 +124,51 @@ def test_a_function_of_one_step_is_its_own() -> None:
     assert block is not None and block.name_hint == "step0"
     assert only_block(te.create_prim_func([data, folded(folded(data, 0), 1)])) is None
     assert only_block(copied) is None
+
+
+def rolled(data: te.Tensor, by: int, axis: int) -> te.Tensor:
+    """As ``numpy.roll`` by ``-by``: two parts that change places."""
+    shape = [int(extent) for extent in data.shape]
+    begin, end = [0] * len(shape), list(shape)
+    begin[axis], end[axis] = by, by
+    parts = (
+        topi.strided_slice(data, begin, shape, [1] * len(shape)),
+        topi.strided_slice(data, [0] * len(shape), end, [1] * len(shape)),
+    )
+    return topi.concatenate(parts, axis)
+
+
+def test_indices_are_what_conditions_leave_of_them() -> None:
+    """Windows of a shifted image, as Swin takes them: rows of channels lie side by side."""
+    data = te.placeholder((2, 12, 16, 32), "float32")
+    moved = rolled(rolled(data, 3, 1), 3, 2)
+    windows = topi.transpose(topi.reshape(moved, (2, 3, 4, 4, 4, 32)), (0, 1, 3, 2, 4, 5))
+    block = only_block(inlined(prim_func([data, topi.reshape(windows, (24, 16, 32))])))
+    assert block is not None
+    image, _, lane = (axis.var for axis in block.iter_vars)
+    loads = loads_of(block.body.value)
+    assert len(loads) == 4
+    for load in loads:
+        assert structural_equal(load.indices[0], image // 12, map_free_vars=False)
+        assert load.indices[3].same_as(lane)
+
+
+def test_divisors_of_many_rows_do_not_exceed_an_int32() -> None:
+    """What is added to all rows but the first: rows and their neighbours are counted modulo each other."""
+    rows, lanes = 25088, 96
+    data = te.placeholder((2, rows + 1, lanes), "float32")
+    added = te.placeholder((2, rows, 1, lanes), "float32")
+    first, rest = (
+        topi.strided_slice(data, [0, begin, 0], [2, end, lanes], [1, 1, 1])
+        for begin, end in ((0, 1), (1, rows + 1))
+    )
+    found = topi.concatenate((first, topi.add(rest, topi.reshape(added, (2, rows, lanes)))), 1)
+    func = prim_func([data, added, topi.reshape(found, (2 * (rows + 1), lanes))])
+    target = target_for(host_cpus()[-1])
+    library = compile_function(scheduled_by(LoopNest(), func, target).mod["main"], target)
+    numbers = np.random.default_rng(0)
+    arrays = [numbers.random(shape, "float32") for shape in ((2, rows + 1, lanes), (2, rows, 1, lanes))]
+    wanted = arrays[0].copy()
+    wanted[:, 1:] += arrays[1][:, :, 0]
+    result = run_guarded(library, arrays, (2 * (rows + 1), lanes))
+    np.testing.assert_array_equal(result, wanted.reshape(result.shape))
