@@ -167,6 +167,11 @@ def function_attributes(function: relax.Function) -> dict[str, Any]:
     return dict(function.attrs) if function.attrs is not None else {}
 
 
+def input_count(function: relax.Function) -> int:
+    """How many of a function's parameters are its inputs: weights, and memory, come behind them."""
+    return int(function_attributes(function).get("num_input", len(function.params)))
+
+
 def bindings_of(function: relax.Function) -> list[relax.Binding]:
     """What a function binds, in order, in all its blocks; not what its branches and inner functions bind."""
     return [binding for block in function.body.blocks for binding in block.bindings]
@@ -241,6 +246,7 @@ __all__ = [
     "erased",
     "filled_constant",
     "function_attributes",
+    "input_count",
     "is_static",
     "operator_name",
     "rebuild_functions",

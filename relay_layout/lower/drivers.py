@@ -15,7 +15,7 @@ from tvm import relax
 from tvm_ffi import structural_map
 
 from relay_layout.bodies import OTHERWISE, STATES, STEP, join_name, kind_of, name_called
-from relay_layout.ir import Expression, erased, function_attributes
+from relay_layout.ir import Expression, erased, function_attributes, input_count
 
 _PIECES = 32
 """Sizes of pieces, the largest of 2**31 trips; the last one follows itself for more."""
@@ -65,7 +65,7 @@ class Drivers:
     def _choice(self, name: str, bodies: Mapping[str, relax.Function], called: Mapping[str, str]) -> None:
         """Both branches take the same tensors; weights of the first go before those of the second."""
         other = str(function_attributes(bodies[name])[OTHERWISE])
-        shared = captured(bodies[name])
+        shared = input_count(bodies[name])
         taken = [_parameters(bodies[each]) for each in (name, other)]
         condition = relax.Var("condition", relax.TensorType([], "bool"))
         given = taken[0][:shared]
@@ -151,13 +151,8 @@ class _Function:
         self._builder.emit_func_output(self._builder.emit(relax.If(condition, *sides)))
 
 
-def captured(body: relax.Function) -> int:
-    """How many parameters a body has beside its weights."""
-    return int(function_attributes(body).get("num_input", len(body.params)))
-
-
 def _parameters(function: relax.Function) -> list[relax.Var]:
     return [relax.Var(str(each.name), erased(each.ty)) for each in function.params]
 
 
-__all__ = ["Drivers", "captured"]
+__all__ = ["Drivers"]

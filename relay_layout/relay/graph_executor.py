@@ -224,7 +224,7 @@ class RuntimeModule:
         # A session that is observed stays slower.
         artifact, target = self.session.artifact, self.session.target
         session = Session(artifact, threads=self.session.threads, target=target)
-        build = next(each for each in artifact.manifest.builds if each.name == target)
+        build, _ = artifact.choose(target)
         calls = build.report.get("calls", [])
         operators = {call["function"]: ", ".join(call.get("operators", [])) for call in calls}
         return profile(session, self._values, repeat=repeat), operators

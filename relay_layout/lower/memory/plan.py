@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import as_extent, bindings_of, function_attributes, operator_name, size_in_bytes
+from relay_layout.ir import as_extent, bindings_of, input_count, operator_name, size_in_bytes
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import STORAGE, TENSOR
 
@@ -40,7 +40,7 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
     """
     main = module["main"]
     uses = _uses(main)
-    inputs = int(function_attributes(main).get("num_input", 0))
+    inputs = input_count(main)
     destinations, workspace = module[DESTINATIONS], module[WORKSPACE]
     given = main.params[inputs : inputs + len(_fields(destinations))]
     passed = main.params[len(main.params) - len(_fields(workspace)) :]

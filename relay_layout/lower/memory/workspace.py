@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import ALONE, DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import bindings_of, function_attributes, operator_name, with_body, with_main
+from relay_layout.ir import bindings_of, input_count, operator_name, with_body, with_main
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import POINTED, RESHAPE, STORAGE, TENSOR, is_known
 
@@ -30,14 +30,15 @@ def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
     destinations = {variable: call for variable, call in lifted.items() if variable in given}
     others = {variable: call for variable, call in lifted.items() if variable not in given}
     body = relax.SeqExpr([relax.BindingBlock(_kept(bindings, lifted))], function.body.body)
-    inputs = int(function_attributes(function).get("num_input", len(function.params)))
+    inputs = input_count(function)
     parameters = [
         *function.params[:inputs],
         *_tensors(destinations),
         *function.params[inputs:],
         *_tensors(others),
     ]
-    updated = with_main(module, with_body(function, body, parameters=parameters))
+    main = with_body(function, body, parameters=parameters).with_attr("num_input", inputs)
+    updated = with_main(module, main)
     updated[DESTINATIONS] = _maker(DESTINATIONS, destinations)
     updated[WORKSPACE] = _maker(WORKSPACE, others)
     updated[ALONE] = relax.utils.copy_with_new_vars(function).with_attr("global_symbol", ALONE)

@@ -8,6 +8,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
 from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.memory.plan import planned_memory
 from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import machine_passes, memory_passes
 
@@ -79,6 +80,13 @@ def test_memory_of_outputs_comes_behind_the_inputs() -> None:
     main = lifted(builder.finalize())["main"]
     assert shapes(main) == [[2, 3], [2], [2, 3], [3], [2, 3]]
     assert [parameter.name for parameter in main.params].index("weight") == 3
+
+
+def test_planned_memory_tells_outputs_from_inputs() -> None:
+    """Of a module whose weights were not lifted, too: all parameters that it had are inputs."""
+    *_, output = planned_memory(lifted(module_of(activations, 2, 3)))
+    (tensor,) = output.tensors
+    assert (tensor.shape, tensor.first, tensor.last) == ((2, 3), 3, 3)
 
 
 def test_a_view_of_an_output_is_made_in_each_call() -> None:
