@@ -1,5 +1,6 @@
 """What a schedule needs to know of a processor: its vector unit and its caches, as data."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache as remembered
 from typing import NamedTuple
@@ -27,7 +28,7 @@ class Processor:
     vector_bytes: int
     vector_registers: int
     fma_per_cycle: int
-    """Instructions on whole vectors."""
+    """Instructions on whole vectors, or on those of :attr:`unit_bytes`."""
 
     fma_latency: int
     loads_per_cycle: int
@@ -92,6 +93,23 @@ class Processor:
     vector_units: int = 0
     """As :attr:`fma_per_cycle`, for arithmetic other than multiply-adds; 0 where it is the same."""
 
+    unit_bytes: int = 0
+    """What a vector unit or a load takes at once of a longer vector; 0 where that is all of it."""
+
+    def passes(self, size: int) -> int:
+        """How many times as long an instruction on a vector of ``size`` bytes keeps its unit busy."""
+        return max(1, math.ceil(min(size, self.vector_bytes) / (self.unit_bytes or self.vector_bytes)))
+
+    @property
+    def vector_passes(self) -> int:
+        """As :meth:`passes`, of whole vectors."""
+        return self.passes(self.vector_bytes)
+
+    @property
+    def vectors_per_cycle(self) -> float:
+        """Multiply-adds on whole vectors that begin in a cycle."""
+        return self.fma_per_cycle / self.vector_passes
+
     @property
     def operations_per_cycle(self) -> int:
         """Operations on whole vectors that begin in a cycle, multiply-adds or others."""
@@ -121,6 +139,7 @@ _PAIR_LATENCY = 6
 """Measured on AMD's Zen 5."""
 
 _AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True)
+_ZEN4 = replace(_AVX512, name="x86-64 AVX-512 Zen 4", unit_bytes=32)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l2_bytes=2 << 20)
 _AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, matrix_registers=8)
 _AVX2 = Processor("x86-64 AVX2", 32, 16, 2, 4, 2, 32 << 10, 512 << 10, prefetch_again=False, byte_pairs=True)
@@ -148,6 +167,9 @@ _INTEL = (
 
 Kernels tuned on an AMD Zen 5 are no faster on a Xeon than those of least estimate: its level-2 cache is
 larger, what lies behind that slower."""
+
+_HALVED = ("znver4",)
+"""LLVM's names of processors with AVX-512 whose units take the halves of vectors one after the other."""
 
 
 class _ArmCore(NamedTuple):
@@ -271,9 +293,10 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if llvm_cpu_has_features(["avx512vnni", "amx-int8"], target):
         return replace(_AMX, pixel_words=permutes)
     if llvm_cpu_has_features("avx512f", target):
-        wide = _INTEL_AVX512 if cpu in _INTEL else _AVX512
+        wide = _INTEL_AVX512 if cpu in _INTEL else _ZEN4 if cpu in _HALVED else _AVX512
         if llvm_cpu_has_features("avx512bf16", target):
-            wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1, pair_latency=_PAIR_LATENCY)
+            pairs = 2 if cpu in (*_INTEL, *_HALVED) else 1
+            wide = replace(wide, pair_instructions=pairs, pair_latency=_PAIR_LATENCY)
         worded = _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
         return replace(worded, pixel_words=permutes)
     if llvm_cpu_has_features(["avx2", "fma"], target):

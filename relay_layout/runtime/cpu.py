@@ -27,6 +27,14 @@ _LINE_BYTES = 64
 """Vectors that begin with a cache line are read the fastest."""
 
 
+_LENT_BYTES = 1 << 20
+"""Outputs from here on are computed in memory that was used before: each page of the system's would be filled
+with zeros first, which takes as long as a fast kernel takes to compute it."""
+
+_KEPT = 2
+"""Blocks of memory kept for an output: a caller may hold the last one while the next is computed."""
+
+
 @cache
 def load_runtime() -> None:
     """Load TVM's runtime into this process; RelayLayoutError where it is not installed."""
@@ -126,6 +134,22 @@ class Cpu:
         return array
 
 
+class _Lent:
+    """Memory of an array: when the last array that lies in it is gone, it is ``free`` for another one."""
+
+    def __init__(self, free: list[np.ndarray], size: int) -> None:
+        self._free = free
+        try:
+            self._memory = free.pop()
+        except IndexError:
+            self._memory = np.empty(size, np.uint8)
+        self.__array_interface__ = self._memory.__array_interface__
+
+    def __del__(self) -> None:
+        if len(self._free) < _KEPT:
+            self._free.append(self._memory)
+
+
 class _Room(NamedTuple):
     """What is known of arrays before their memory is: it begins with a cache line."""
 
@@ -133,17 +157,19 @@ class _Room(NamedTuple):
     dtype: np.dtype[Any]
     strides: tuple[int, ...]
     size: int
+    free: list[np.ndarray]
 
     @classmethod
     def of(cls, shape: Sequence[int], dtype: Any) -> "_Room":
         kind = np.dtype(dtype)
         # Of an array without elements numpy makes other strides, which TVM does not take.
         strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
-        return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES)
+        return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES, [])
 
     def new(self) -> tuple[np.ndarray, int]:
         """An array without values, and its address."""
-        memory = np.empty(self.size, np.uint8)
+        lent = self.size >= _LENT_BYTES
+        memory = np.asarray(_Lent(self.free, self.size)) if lent else np.empty(self.size, np.uint8)
         begin = _address(memory)
         offset = -begin % _LINE_BYTES
         return np.ndarray(self.shape, self.dtype, memory, offset, self.strides), begin + offset

@@ -89,7 +89,7 @@ class CpuTarget(BuildTarget):
         """The peak of all threads, in elements of a data type."""
         processor = self.processor
         lanes = processor.lanes(DTYPE_BYTES.get(dtype, 4))
-        return processor.fma_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
+        return processor.vectors_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
 
     def convolution_us(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
         return cpu_convolution_us(node, convolution, layouts, self)

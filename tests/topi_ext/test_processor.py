@@ -39,9 +39,17 @@ def test_threads_are_the_cores_of_the_target() -> None:
         ("icelake-server", "x86-64 AVX-512 Intel"),
         ("rocketlake", "x86-64 AVX-512 Intel"),
         ("znver5", "x86-64 AVX-512"),
+        ("znver4", "x86-64 AVX-512 Zen 4"),
         ("x86-64-v4", "x86-64 AVX-512"),
         ("alderlake", "x86-64 AVX2"),
     ],
 )
-def test_intel_has_records_of_its_own(cpu: str, name: str) -> None:
+def test_processors_whose_kernels_differ_have_records_of_their_own(cpu: str, name: str) -> None:
     assert processor_of(Target({"kind": "llvm", "mcpu": cpu})).name == name
+
+
+def test_units_that_take_halves_of_vectors() -> None:
+    halved, whole = (processor_of(Target({"kind": "llvm", "mcpu": cpu})) for cpu in ("znver4", "znver5"))
+    assert [halved.passes(size) for size in (16, 32, 64, 256)] == [1, 1, 2, 2]
+    assert [whole.passes(size) for size in (16, 32, 64, 256)] == [1, 1, 1, 1]
+    assert (halved.vectors_per_cycle, whole.vectors_per_cycle) == (1.0, 2.0)

@@ -85,7 +85,7 @@ def tile_of(processor: Processor, rows: int, hidden: int) -> Tile:
     """The sums of ``rows`` sequences of ``hidden`` elements that fit the registers of the ``processor``."""
     registers = _registers(processor, hidden)
     gates = max(1, _free(processor) // ((rows + 1) * registers))
-    return Tile(rows, registers, gates, processor.fma_per_cycle * processor.fma_latency)
+    return Tile(rows, registers, gates, ceil(processor.vectors_per_cycle * processor.fma_latency))
 
 
 def _free(processor: Processor) -> int:

@@ -45,25 +45,28 @@ def multiplies_long(workload: ConvolutionWorkload, processor: Processor) -> bool
     return processor.long_products and workload.dtype in BYTES and bool(workload.word_axis)
 
 
-def step_costs(workload: ConvolutionWorkload, processor: Processor, accumulators: int) -> StepCosts:
-    """Of a tile of so many vectors of sums."""
+def step_costs(
+    workload: ConvolutionWorkload, processor: Processor, accumulators: int, vector_bytes: int
+) -> StepCosts:
+    """Of a tile of so many vectors of sums, each of ``vector_bytes`` at most."""
     latency = processor.fma_latency
+    per_cycle = processor.fma_per_cycle / processor.passes(vector_bytes)
     if not workload.word_axis:
-        return StepCosts(accumulators / processor.fma_per_cycle, latency)
+        return StepCosts(accumulators / per_cycle, latency)
     if workload.dtype == WIDENED:
         operations = WIDE_OPERATIONS[processor.vector_bytes]
-        return StepCosts(accumulators * operations / processor.fma_per_cycle, latency, WIDE_LIVE)
+        return StepCosts(accumulators * operations / per_cycle, latency, WIDE_LIVE)
     if workload.dtype not in BYTES:
         instructions = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS
-        return StepCosts(accumulators * instructions / processor.fma_per_cycle, processor.pair_latency)
+        return StepCosts(accumulators * instructions / per_cycle, processor.pair_latency)
     if workload.pairs_fit and processor.wide_words:
         operations = PAIR_OPERATIONS[processor.vector_bytes]
-        return StepCosts(accumulators * operations / processor.fma_per_cycle, latency, PAIRS_LIVE)
+        return StepCosts(accumulators * operations / per_cycle, latency, PAIRS_LIVE)
     if multiplies_long(workload, processor):
         operations = LONG_PRODUCTS + (FITTING_LONG_SUMS if workload.pairs_fit else LONG_SUMS)
         cycles = max(LONG_PRODUCTS / processor.fma_per_cycle, operations / processor.operations_per_cycle)
         return StepCosts(accumulators * cycles, latency)
-    return StepCosts(accumulators * processor.word_instructions / processor.fma_per_cycle, latency)
+    return StepCosts(accumulators * processor.word_instructions / per_cycle, latency)
 
 
 __all__ = ["LONG_PRODUCTS", "StepCosts", "multiplies_long", "step_costs"]

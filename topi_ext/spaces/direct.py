@@ -119,7 +119,9 @@ def _vector_loops(
                 continue
             steps = _steps(workload, processor, width, tile_pixels, tile_channels)
             cycles = tile_cycles(workload, processor, width, tile_pixels, tile_channels, steps)
-            tiles = math.ceil(pixels / tile_pixels) * math.ceil(channel_vectors / tile_channels)
+            tiles = _tiles_across(workload, lanes, tile_pixels) * _tiles_down(
+                workload, lanes, channel_vectors, tile_channels
+            )
             cycles *= workload.planes * tiles * rows * parts_of_block(workload, width)
             yield _TiledLoops(width, tile_pixels, tile_channels, steps, cycles)
 
@@ -171,9 +173,7 @@ def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[in
     as the whole vectors but no longer.
     """
     native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
-    row = int(workload.out_width)
-    if fuses_rows(workload):
-        row *= int(workload.out_height)
+    row = _run_of_pixels(workload)
     if lanes_are_pixels(workload):
         lanes = min(native, 1 << (row.bit_length() - 1))
         return lanes, workload.out_channels, row // lanes
@@ -186,6 +186,27 @@ def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[in
         return packed, workload.groups * (channels // packed), row
     lanes = packed if packed > 1 else min(native, 1 << (channels.bit_length() - 1))
     return lanes, workload.out_channels // channels * (channels // lanes), row
+
+
+def _run_of_pixels(workload: ConvolutionWorkload) -> int:
+    """Pixels along which tiles are laid: those of a row, or of all rows."""
+    row = int(workload.out_width)
+    return row * int(workload.out_height) if fuses_rows(workload) else row
+
+
+def _tiles_across(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> int:
+    """Tiles along the pixels; the last one overlaps the one before where they leave a remainder."""
+    vector = lanes if lanes_are_pixels(workload) else 1
+    return math.ceil(_run_of_pixels(workload) / (tile_pixels * vector))
+
+
+def _tiles_down(workload: ConvolutionWorkload, lanes: int, channel_vectors: int, tile_channels: int) -> int:
+    """Tiles along the output channels, likewise."""
+    whole = lanes_are_pixels(workload) or block_of(workload.out_layout, "C") > 1
+    if whole or block_of(workload.kernel_layout, "O") > 1:
+        return math.ceil(channel_vectors / tile_channels)
+    channels = tiled_channels(workload)
+    return workload.out_channels // channels * math.ceil(channels / (lanes * tile_channels))
 
 
 def _register_tiles(

@@ -39,6 +39,12 @@ CACHED_BYTES_PER_CYCLE = 32.0
 L2_CYCLES_PER_VECTOR = 2.0
 """Measured on 512 channels of 3 taps in tiles of 3 pixels and 4 vectors of channels: 2.2."""
 
+REORDERED = 256
+"""Instructions that a core looks ahead, at least; two for each multiply-add."""
+
+SHUFFLES = 1
+"""Instructions for each vector of neighbouring pixels of which those that a stride meets are kept."""
+
 MOST_UNROLLED = 4
 """Longest row of a kernel that the compiler unrolls."""
 
@@ -74,28 +80,33 @@ def tile_cycles(
     steps_at_once: int,
 ) -> float:
     """Cycles of one register tile over its whole reduction, with the work around the loop."""
-    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    size = lanes * DTYPE_BYTES[workload.out_dtype]
+    registers, passes = math.ceil(size / processor.vector_bytes), processor.passes(size)
     accumulators = tile_pixels * tile_channels * registers
     is_long = multiplies_long(workload, processor)
     loads: float
     if lanes_are_pixels(workload):
         # Most vectors of a row start inside a cache line and are read as two.
-        loads = 2 * tile_pixels * registers + tile_channels
-        if workload.strides[1] > 1:
-            loads = tile_pixels * lanes + tile_channels
+        vector, stride = (passes + 1) * registers, workload.strides[1]
+        if stride > 1:
+            # As many vectors as hold all pixels are shuffled, or pixels loaded one by one.
+            vector = min(lanes, (vector + SHUFFLES) * stride)
+        loads = tile_pixels * vector + tile_channels
     elif workload.is_depthwise:
-        loads = tile_pixels * tile_channels * registers + tile_channels * registers
+        loads = passes * (tile_pixels + 1) * tile_channels * registers
     elif is_long:
         loads = 2 * (tile_pixels + tile_channels * registers)
     else:
-        loads = tile_pixels / steps_at_once + tile_channels * registers
+        loads = tile_pixels / steps_at_once + passes * tile_channels * registers
     steps = tile_steps(workload, tile_pixels)
-    costs = step_costs(workload, processor, accumulators)
-    cycles = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
+    costs = step_costs(workload, processor, accumulators, size)
+    waiting = costs.latency / (1 if processor.registers_in_flight else _tiles_at_once(accumulators * steps))
+    cycles = max(costs.cycles, loads / processor.loads_per_cycle, waiting)
     if is_long and processor.registers_in_flight:
         cycles += IN_ORDER_LOAD_CYCLES * loads
     if lanes_are_pixels(workload):
-        cycles *= PIXEL_LANE_PENALTY
+        hidden = passes if workload.strides[1] == 1 else 1
+        cycles *= max(1.0, PIXEL_LANE_PENALTY / hidden)
     elif workload.is_depthwise and workload.kernel[1] > 1:
         # The compiler keeps data that several taps share, beside the accumulators.
         cycles += max(0, 2 * accumulators + tile_channels * registers - processor.vector_registers)
@@ -116,6 +127,11 @@ def tile_cycles(
     return (steps * cycles + around_tile(accumulators)) * (
         BYTE_PIXELS_PENALTY if has_byte_pixels(workload) else 1.0
     )
+
+
+def _tiles_at_once(multiply_adds: float) -> float:
+    """Tiles of so many multiply-adds that a core computes at once which executes out of order."""
+    return max(1.0, REORDERED / (2 * multiply_adds))
 
 
 def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:

@@ -146,7 +146,7 @@ def _register_tiles(
     for tile_pixels, tile_channels in itertools.product(divisors(pixels), divisors(channel_vectors)):
         streams = tile_channels * registers
         operands = streams + 1 if streams > 1 else 2
-        operands += step_costs(workload, processor, 1).registers
+        operands += step_costs(workload, processor, 1, processor.vector_bytes).registers
         if streams <= 4 and tile_pixels * streams + operands <= processor.vector_registers:
             tiles.append((tile_pixels, tile_channels))
     # Few accumulators wait for each other.
@@ -195,13 +195,16 @@ def _estimated_loops(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs
 ) -> WinogradLoops:
     streams = knobs.tile_channels * max(1, knobs.out_lanes * SUM_BYTES // processor.vector_bytes)
-    costs = step_costs(workload, processor, knobs.tile_pixels * streams)
-    step = max(costs.cycles, (knobs.tile_pixels + streams) / processor.loads_per_cycle, costs.latency)
+    vector_bytes = knobs.out_lanes * SUM_BYTES
+    costs = step_costs(workload, processor, knobs.tile_pixels * streams, vector_bytes)
+    loads = knobs.tile_pixels + processor.passes(vector_bytes) * streams
+    step = max(costs.cycles, loads / processor.loads_per_cycle, costs.latency)
     step *= 1.0 + STREAM_PENALTY * abs(streams - 2)
     if workload.summed_planes // workload.word * streams * processor.vector_bytes > processor.l1_bytes // 2:
         # The weights of the tile come from the level-2 cache each time.
         step = max(step, L2_CYCLES_PER_VECTOR * streams)
-    return WinogradLoops(step, DATA_CYCLES[knobs.tile], RESULT_CYCLES[knobs.tile])
+    passes = processor.vector_passes
+    return WinogradLoops(step, passes * DATA_CYCLES[knobs.tile], passes * RESULT_CYCLES[knobs.tile])
 
 
 def _weight_cycles(

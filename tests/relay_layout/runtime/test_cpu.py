@@ -1,8 +1,10 @@
 """What computes a network on this machine: TVM's runtime alone, and the memory of inputs and outputs."""
 
+import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,50 @@ def test_aligned_memory(shape: tuple[int, ...], dtype: str) -> None:
     array = aligned(shape, dtype)
     assert array.shape == shape and array.dtype == dtype and array.flags.c_contiguous
     assert array.ctypes.data % 64 == 0
+
+
+def large_outputs() -> Callable[[], np.ndarray]:
+    """What computes an output of a megabyte, which is its call's number."""
+    here, calls = Cpu(), itertools.count()
+    new = here.results([tvm_ffi.from_dlpack(np.empty(1 << 18, "float32"))])
+
+    def compute() -> np.ndarray:
+        results = new()
+        np.from_dlpack(results.tensors[0])[:] = next(calls)
+        return here.fetched(results.tensors[0], results)
+
+    return compute
+
+
+def test_memory_of_large_outputs_is_used_again() -> None:
+    compute = large_outputs()
+    first = compute().ctypes.data
+    assert compute().ctypes.data == first
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(lambda array: array, id="the array"),
+        pytest.param(lambda array: array[5:].reshape(-1, 1).view("int32"), id="a view"),
+        pytest.param(memoryview, id="a buffer"),
+        pytest.param(tvm_ffi.from_dlpack, id="a tensor"),
+    ],
+)
+def test_memory_that_the_caller_still_holds_is_not(held: Callable[[np.ndarray], Any]) -> None:
+    compute = large_outputs()
+    kept = [held(compute()) for _ in range(4)]
+    compute()
+    for number, each in enumerate(kept):
+        values = np.from_dlpack(each) if hasattr(each, "__dlpack__") else np.asarray(each)
+        assert (values.view("float32") == number).all()
+
+
+def test_memory_of_two_outputs_at_most_is_kept() -> None:
+    room = cpu._Room.of((1 << 18,), "float32")
+    arrays = [room.new()[0] for _ in range(5)]
+    del arrays
+    assert len(room.free) == 2
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,)])

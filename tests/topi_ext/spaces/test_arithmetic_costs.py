@@ -8,7 +8,7 @@ from kernel_harness import target_for
 from kernel_networks import workload_for
 
 from topi_ext.processor import Processor, processor_of
-from topi_ext.spaces.arithmetic_costs import step_costs
+from topi_ext.spaces.arithmetic_costs import StepCosts, step_costs
 from topi_ext.word_forms import ByteWeight, integer_forms
 from topi_ext.workload import ConvolutionWorkload
 
@@ -20,6 +20,11 @@ def _processor(cpu: str) -> Processor:
     return processor_of(target_for(cpu))
 
 
+def _costs(workload: ConvolutionWorkload, processor: Processor) -> StepCosts:
+    """Of eight whole vectors of sums."""
+    return step_costs(workload, processor, 8, processor.vector_bytes)
+
+
 def _form(processor: Processor, fit: bool) -> ConvolutionWorkload:
     """Of bytes, by weights whose pairs of products fit or do not."""
     weight = ByteWeight(np.full((1, 1), 64 if fit else 127, "int8"))
@@ -28,12 +33,17 @@ def _form(processor: Processor, fit: bool) -> ConvolutionWorkload:
 
 def _cycles_per_element(cpu: str, *, fit: bool) -> float:
     form = _form(_processor(cpu), fit)
-    return step_costs(form, _processor(cpu), 8).cycles / form.word
+    return _costs(form, _processor(cpu)).cycles / form.word
 
 
 def test_a_step_of_floats_is_as_many_multiply_adds() -> None:
-    costs = step_costs(FLOATS, _processor("x86-64-v3"), 8)
+    costs = _costs(FLOATS, _processor("x86-64-v3"))
     assert (costs.cycles, costs.registers) == (4.0, 0)
+
+
+@pytest.mark.parametrize(("vector_bytes", "cycles"), [(32, 4.0), (64, 8.0)])
+def test_halves_of_vectors_that_are_multiplied_one_by_one(vector_bytes: int, cycles: float) -> None:
+    assert step_costs(FLOATS, _processor("znver4"), 8, vector_bytes).cycles == cycles
 
 
 @pytest.mark.parametrize(
@@ -47,7 +57,7 @@ def test_a_step_of_floats_is_as_many_multiply_adds() -> None:
     ],
 )
 def test_what_bytes_take_of_floats_without_instructions_for_words(cpu: str, fit: bool, share: float) -> None:
-    floats = step_costs(FLOATS, _processor(cpu), 8).cycles
+    floats = _costs(FLOATS, _processor(cpu)).cycles
     assert _cycles_per_element(cpu, fit=fit) == share * floats
 
 
@@ -66,7 +76,7 @@ def test_what_bytes_take_of_floats_on_arm(cpu: str, largest: int, share: float) 
     processor = _processor(cpu)
     weight = ByteWeight(np.array([-largest], "int8"))
     (form,) = integer_forms(replace(BYTES, kernel=(1, 1)), processor, weight)
-    words, floats = (step_costs(each, processor, 8).cycles for each in (form, FLOATS))
+    words, floats = (_costs(each, processor).cycles for each in (form, FLOATS))
     assert words / form.word == share * floats
 
 
@@ -78,4 +88,4 @@ def test_pairs_are_nothing_to_an_instruction_for_words(cpu: str) -> None:
 @pytest.mark.parametrize("fit", [False, True])
 def test_products_on_the_way_to_sums_take_registers_beside_the_tile(fit: bool) -> None:
     processor = _processor("x86-64-v3")
-    assert step_costs(_form(processor, fit), processor, 8).registers > 0
+    assert _costs(_form(processor, fit), processor).registers > 0

@@ -7,8 +7,9 @@ from kernel_harness import target_for
 from kernel_networks import workload_for
 from tvm.target import Target
 
-from topi_ext.processor import processor_of
-from topi_ext.spaces.direct import cheapest_direct, direct_knobs
+from topi_ext.processor import Processor, processor_of
+from topi_ext.spaces.direct import _tiled_loops, cheapest_direct, direct_knobs
+from topi_ext.spaces.direct_costs import tile_cycles
 from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
@@ -97,3 +98,40 @@ def test_products_of_bytes_wait_in_registers(
     assert tile in tiles and spilling not in tiles
     chosen = cheapest_direct(form, processor)[1]
     assert (chosen.tile_pixels, chosen.tile_channels) == tile
+
+
+def in_plain_rows(width: int, **changes: object) -> ConvolutionWorkload:
+    plain = workload_for((32, 32, 28, 3, 1, 1), "NCHW", "OIHW", "NCHW")
+    return replace(plain, in_height=28, in_width=width, **changes)
+
+
+def test_the_vector_of_pixels_that_overlaps_the_one_before_is_counted() -> None:
+    """Rows of 17 to 32 pixels are two vectors of 16."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx512"]}))
+    cycles = [tile_work(in_plain_rows(width), processor) for width in (16, 17, 32, 33)]
+    assert cycles[0] < cycles[1] == cycles[2] < cycles[3]
+
+
+def tile_work(workload: ConvolutionWorkload, processor: Processor) -> float:
+    """Cycles of the tiles of one vector of pixels by one channel."""
+    return next(
+        tile.cycles
+        for tile in _tiled_loops(workload, processor)
+        if (tile.tile_pixels, tile.tile_channels) == (1, 1)
+    )
+
+
+def test_short_sums_of_single_pixels_do_not_wait_for_each_other() -> None:
+    """But on a core that executes in order they do."""
+    workload = in_plain_rows(32, groups=32, dtype="float32")
+    ahead = processor_of(Target({"kind": "llvm", **TARGETS["avx2"]}))
+    in_order = replace(ahead, registers_in_flight=6)
+    assert tile_work(workload, in_order) > 1.5 * tile_work(workload, ahead)
+
+
+def test_pixels_that_a_stride_skips_are_shuffled_away() -> None:
+    """Two vectors of neighbours hold every other pixel of one, which takes less than 16 loads."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx512"]}))
+    near = tile_cycles(in_plain_rows(64, strides=(1, 1)), processor, 16, 4, 2, 1)
+    strided = tile_cycles(in_plain_rows(64, strides=(1, 2)), processor, 16, 4, 2, 1)
+    assert near < strided < 4 * near

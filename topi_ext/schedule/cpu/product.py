@@ -155,8 +155,10 @@ def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
 def step_cycles(tile: Tile, rows: int, columns: int, processor: Processor) -> float:
     """Cycles of all tiles for one step along the depth, with overlaps, loads and latency counted."""
     count = ceil(rows / tile.rows) * ceil(columns / (tile.vectors * tile.lanes))
-    loads = (tile.rows + tile.vectors) / processor.loads_per_cycle
-    return count * max(tile.rows * tile.vectors / processor.fma_per_cycle, loads, processor.fma_latency)
+    passes = processor.passes(tile.lanes * 4)
+    loads = (tile.rows + passes * tile.vectors) / processor.loads_per_cycle
+    products = passes * tile.rows * tile.vectors / processor.fma_per_cycle
+    return count * max(products, loads, processor.fma_latency)
 
 
 def arrange_product(
