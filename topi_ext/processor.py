@@ -136,7 +136,7 @@ class Processor:
 
 
 _PAIR_LATENCY = 6
-"""Measured on AMD's Zen 5."""
+"""Measured on AMD's Zen 4 and Zen 5."""
 
 _AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True)
 _ZEN4 = replace(_AVX512, name="x86-64 AVX-512 Zen 4", unit_bytes=32)
@@ -295,8 +295,7 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if llvm_cpu_has_features("avx512f", target):
         wide = _INTEL_AVX512 if cpu in _INTEL else _ZEN4 if cpu in _HALVED else _AVX512
         if llvm_cpu_has_features("avx512bf16", target):
-            pairs = 2 if cpu in (*_INTEL, *_HALVED) else 1
-            wide = replace(wide, pair_instructions=pairs, pair_latency=_PAIR_LATENCY)
+            wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1, pair_latency=_PAIR_LATENCY)
         worded = _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
         return replace(worded, pixel_words=permutes)
     if llvm_cpu_has_features(["avx2", "fma"], target):
