@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,9 @@ _LINE_BYTES = 64
 _LENT_BYTES = 1 << 20
 """Outputs from here on are computed in memory that was used before: each page of the system's would be filled
 with zeros first, which takes as long as a fast kernel takes to compute it."""
+
+_KNOWN_SHAPES = 8
+"""Shapes of outputs of open size for which memory is kept."""
 
 _KEPT = 2
 """Blocks of memory kept for an output: a caller may hold the last one while the next is computed."""
@@ -80,6 +83,7 @@ class Cpu:
         load_runtime()
         self.devices = (tvm_ffi.device("cpu", 0),)
         self._buffers: dict[str, tuple[Any, np.ndarray]] = {}
+        self._room = lru_cache(maxsize=_KNOWN_SHAPES)(_Room.of)
 
     def load(self, library: Path) -> Any:
         """The module of a shared library."""
@@ -129,7 +133,7 @@ class Cpu:
         own = results.arrays.pop(_address(found), None)
         if own is not None and own.size == found.size:
             return own.reshape(found.shape)
-        array = aligned(found.shape, found.dtype)
+        array, _ = self._room(found.shape, found.dtype).new()
         np.copyto(array, found)
         return array
 

@@ -119,6 +119,12 @@ def test_memory_that_the_caller_still_holds_is_not(held: Callable[[np.ndarray], 
         assert (values.view("float32") == number).all()
 
 
+def test_memory_of_large_outputs_of_open_size_is_used_again() -> None:
+    here, large = Cpu(), tvm_ffi.from_dlpack(np.zeros(1 << 18, "float32"))
+    first = here.fetched(large, Results([])).ctypes.data
+    assert here.fetched(large, Results([])).ctypes.data == first
+
+
 def test_memory_of_two_outputs_at_most_is_kept() -> None:
     room = cpu._Room.of((1 << 18,), "float32")
     arrays = [room.new()[0] for _ in range(5)]
