@@ -105,6 +105,7 @@ def tile_cycles(
     if is_long and processor.registers_in_flight:
         cycles += IN_ORDER_LOAD_CYCLES * loads
     if lanes_are_pixels(workload):
+        # Where multiply-adds take twice as long, they take longer than what else such a loop waits for.
         hidden = passes if workload.strides[1] == 1 else 1
         cycles *= max(1.0, PIXEL_LANE_PENALTY / hidden)
     elif workload.is_depthwise and workload.kernel[1] > 1:
