@@ -13,8 +13,10 @@ from relay_layout.relay.rebuilding import rebuilt
 from relay_layout.relay.syntax import post_order, tree
 
 
-def as_tree(expr: Any) -> tree.Expression:
-    """An expression of a script, or a function of a module. TypeError for anything else."""
+def as_matchable(expr: Any) -> tree.Expression:
+    """What a script built, as it is, or a function of a module with its biases as ``nn.bias_add``, which
+    patterns and visitors of scripts ask for. TypeError for anything else.
+    """
     if isinstance(expr, relax.Function) and not isinstance(expr, tree.EXPRESSIONS):
         return with_bias_adds(function_to_tree(expr))
     return as_expression(expr)
@@ -52,4 +54,4 @@ def _rank(expression: tree.Expression) -> int | None:
     return len(kind.shape) if isinstance(kind, tree.TensorType) else None
 
 
-__all__ = ["as_tree", "with_bias_adds"]
+__all__ = ["as_matchable", "with_bias_adds"]

@@ -60,7 +60,7 @@ def view(node: Node) -> NodeView | None:
     if len(known) != len(node.operands):
         return None
     variables = iter(known)
-    trees = [_as_tree(entry, variables) for entry in node.tree]
+    trees = [_operand_tree(entry, variables) for entry in node.tree]
     by_argument = list(zip(node.expression.args, trees, strict=True))
     operands = [_operand(operand, by_argument) for operand in exported.operands]
     if any(operand is None for operand in operands):
@@ -70,11 +70,11 @@ def view(node: Node) -> NodeView | None:
     return NodeView(row, attributes, [operand for operand in operands if operand is not None], known)
 
 
-def _as_tree(entry: Any, variables: Any) -> tree.Expression | None:
+def _operand_tree(entry: Any, variables: Any) -> tree.Expression | None:
     if isinstance(entry, Value):
         return next(variables)
     if isinstance(entry, tuple):
-        fields = [_as_tree(part, variables) for part in entry]
+        fields = [_operand_tree(part, variables) for part in entry]
         return tree.Tuple(tuple(field for field in fields if field is not None))
     return None
 

@@ -10,7 +10,7 @@ from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import Group, find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern, plain
 from relay_layout.relay.expression import Function
-from relay_layout.relay.module_functions import as_tree
+from relay_layout.relay.module_functions import as_matchable
 from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, post_order, tree
 
@@ -30,7 +30,7 @@ def partition(
     ``PartitionedFromPattern``, the names of their operators. ``check`` is given the last expression of a
     match and says whether to take it. ModelError where it raises.
     """
-    root = as_tree(expr)
+    root = as_matchable(expr)
 
     def taken(last: tree.Expression) -> bool:
         return bool(ask("the check of partition", ModelError, check, last))

@@ -12,7 +12,7 @@ from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
 from relay_layout.relay.expression import as_expression
-from relay_layout.relay.module_functions import as_tree
+from relay_layout.relay.module_functions import as_matchable
 from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, post_order, tree
 
@@ -59,7 +59,7 @@ def rewrite(
     for callback in remaining:
         if not isinstance(callback.pattern, DFPattern):
             raise ModelError(f"{type(callback).__name__} has no pattern; set self.pattern to one")
-    current = as_tree(expr)
+    current = as_matchable(expr)
     for _ in range(MOST_ROUNDS):
         changed = False
         for callback in list(remaining):
