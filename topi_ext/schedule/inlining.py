@@ -95,11 +95,7 @@ def _divides(block: SBlockNode) -> bool:
         return False
     calls = nodes_of(store.value, tvm.ir.Call)
     chosen = [load for call in calls if call.op.name == IF_THEN_ELSE for load in loads_of(call)]
-    return any(
-        nodes_of(index, tirx.FloorDiv) or nodes_of(index, tirx.FloorMod)
-        for load in chosen
-        for index in load.indices
-    )
+    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for load in chosen for index in load.indices)
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
