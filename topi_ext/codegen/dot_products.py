@@ -20,6 +20,7 @@ from tvm_ffi import structural_equal, structural_map
 
 from topi_ext.codegen.bfloat16 import BITS, without_conversion
 from topi_ext.codegen.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
+from topi_ext.codegen.passes import function_pass
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, scalar_operation, vector_of
 from topi_ext.codegen.word_instructions import (
     BYTE_SUMS,
@@ -70,20 +71,16 @@ def operands(call: Any) -> tuple[list[Any], list[Any]]:
     return list(call.args[:half]), list(call.args[half:])
 
 
-def lower_dot_products() -> tvm.transform.Pass:
+@function_pass
+def lower_dot_products(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Every :func:`dot` of functions that are vectorized and bound to their target, in its instructions."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        calls = nodes_of(func.body, Call)
-        if not any(is_dot(call) for call in calls):
-            return func
-        lowering = _Lowering(func)
-        # Sums first: a product that is lowered within one would no longer be found there.
-        body = structural_map(func.body, (tirx.Add, lowering.sum))
-        return func.with_body(structural_map(body, (Call, lowering.product)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_dot_products")
+    calls = nodes_of(func.body, Call)
+    if not any(is_dot(call) for call in calls):
+        return func
+    lowering = _Lowering(func)
+    # Sums first: a product that is lowered within one would no longer be found there.
+    body = structural_map(func.body, (tirx.Add, lowering.sum))
+    return func.with_body(structural_map(body, (Call, lowering.product)))
 
 
 class _Lowering:

@@ -6,14 +6,15 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from topi_ext.codegen.replacing import replacing
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of
 
 
-def interleave_stores() -> tvm.transform.Pass:
+@function_pass
+def interleave_stores(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Vectors that are stored with gaps, one right after those that fill the gaps, are shuffled into one."""
-    return replacing("interleave_stores", tirx.SeqStmt, _joined)
+    return replaced(func, (tirx.SeqStmt, _joined))
 
 
 def _joined(sequence: tirx.SeqStmt) -> Any:

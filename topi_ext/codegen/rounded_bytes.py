@@ -8,13 +8,12 @@ Bytes that are made numbers again need neither conversion: what was rounded is a
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call, Op
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 
-from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
 from topi_ext.processor import is_aarch64
 
@@ -31,16 +30,12 @@ rest. What int32 cannot hold becomes the least one, which is large without a sig
 _CURRENT_ROUNDING, _ALL_LANES = 4, -1
 
 
-def lower_rounded_bytes() -> tvm.transform.Pass:
+@function_pass
+def lower_rounded_bytes(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """To be run behind everything that simplifies or puts operands of extremes in order."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        target = func.attrs["target"]
-        found = replaced(func, (tirx.Cast, _of_whole_numbers))
-        return replaced(found, (tirx.Cast, lambda cast: _in_one_step(cast, target)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_rounded_bytes")
+    target = func.attrs["target"]
+    found = replaced(func, (tirx.Cast, _of_whole_numbers))
+    return replaced(found, (tirx.Cast, lambda cast: _in_one_step(cast, target)))
 
 
 @dataclass(frozen=True)
