@@ -1,5 +1,6 @@
 """Small conveniences over TIR's statements and expressions that schedules and passes need."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -75,7 +76,7 @@ def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.F
     )
 
 
-def sequence(statements: list[Any]) -> Any:
+def sequence(statements: Sequence[Any]) -> Any:
     """One statement that executes one or more in order."""
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.extents import as_int
@@ -23,6 +23,7 @@ from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import has_reduction, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, only_block
+from topi_ext.schedule.nests import with_nests
 
 SMALLEST_TILE = 4
 
@@ -84,8 +85,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     body = _Copy(source, result, store.value, starts, outer, row, column, size).loop(
         processor.parallel_cycles
     )
-    root = SBlock([], [], [], func.body.block.name_hint, body)
-    return open_schedule(func.with_body(SBlockRealize([], tirx.const(True, "bool"), root)))
+    return open_schedule(with_nests(func, [body], []))
 
 
 def _is_number(value: Any) -> bool:

@@ -33,6 +33,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.schedule.blocks import child_blocks
+from topi_ext.schedule.nests import with_nests
 
 STAGES, ORDER = "software_pipeline_stage", "software_pipeline_order"
 
@@ -61,10 +62,8 @@ def with_bulk_copies(func: tirx.PrimFunc, workload: GemmConvolution, knobs: Gemm
     tiles = _loop_over_tiles(func)
     bulk = _Bulk(tiles, workload, knobs)
     root = func.body.block
-    body = tirx.SeqStmt([*bulk.maps, structural_map(root.body, (tirx.For, bulk.loop))])
-    allocated = [*root.alloc_buffers, bulk.barriers]
-    block = SBlock([], [], [], root.name_hint, body, alloc_buffers=allocated, annotations=root.annotations)
-    return func.with_body(SBlockRealize([], True, block))
+    statements = [*bulk.maps, structural_map(root.body, (tirx.For, bulk.loop))]
+    return with_nests(func, statements, [*root.alloc_buffers, bulk.barriers])
 
 
 def with_early_weights(func: tirx.PrimFunc) -> tirx.PrimFunc:
