@@ -67,6 +67,16 @@ def conjuncts(predicate: Any) -> list[Any]:
     return [predicate]
 
 
+def conjunction(conditions: Sequence[Any]) -> Any:
+    """What holds where all ``conditions`` do."""
+    return tirx.all(*conditions) if conditions else tirx.const(True, "bool")
+
+
+def repeated(value: Any) -> Any:
+    """What a vector has in all of its lanes; other values as they are."""
+    return value.value if isinstance(value, tirx.Broadcast) else value
+
+
 def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
     """``loop`` without the annotation ``mark``, with another body and, if given, another extent."""
     annotations = {key: value for key, value in loop.annotations.items() if key != mark}
@@ -84,11 +94,13 @@ def sequence(statements: Sequence[Any]) -> Any:
 __all__ = [
     "IF_THEN_ELSE",
     "VOLATILE",
+    "conjunction",
     "conjuncts",
     "holds",
     "loads_of",
     "nodes_of",
     "occurrences",
+    "repeated",
     "sequence",
     "stored_by",
     "substitute",

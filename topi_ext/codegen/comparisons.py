@@ -12,6 +12,7 @@ from tvm import tirx
 
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
+from topi_ext.ir import repeated
 from topi_ext.processor import is_aarch64
 
 _TRUTH = "bool"
@@ -53,7 +54,7 @@ def _numbers(comparison: tirx.NE | tirx.EQ) -> tuple[Any, Any]:
 
 
 def _is_constant(value: Any) -> bool:
-    return isinstance(value.value if isinstance(value, tirx.Broadcast) else value, tirx.FloatImm)
+    return isinstance(repeated(value), tirx.FloatImm)
 
 
 __all__ = ["exact_comparisons"]

@@ -33,7 +33,7 @@ from topi_ext.codegen.word_instructions import (
     width_of,
 )
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.ir import nodes_of, substitute
+from topi_ext.ir import nodes_of, repeated, substitute
 from topi_ext.processor import is_aarch64
 
 _NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
@@ -145,7 +145,7 @@ class _Lowering:
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
         if is_aarch64(self._target):
             if fills_vectors(lanes, NEON_LANES) and has_pair_sums(self._target, NEON_LANES):
-                return _by_vectors("pairs", NEON_LANES, addend, _one_word(words[0]), words[1])
+                return _by_vectors("pairs", NEON_LANES, addend, repeated(words[0]), words[1])
         elif has_pair_sums(self._target, lanes):
             return pair_sums(addend, *words)
         for left, right in zip(*map(_float_halves, words), strict=True):
@@ -342,11 +342,6 @@ def _with_pairs(addend: Any, left: Any, right: Any) -> Any:
     floats = tirx.reinterpret(f"float32x{lanes}", sums)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
     return tirx.reinterpret(sums.ty.dtype, fenced)
-
-
-def _one_word(words: Any) -> Any:
-    """The word that is in all lanes; other words as they are."""
-    return words.value if isinstance(words, tirx.Broadcast) else words
 
 
 def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> Any:

@@ -8,7 +8,7 @@ from tvm import tirx
 
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of
+from topi_ext.ir import holds, loads_of, sequence
 
 
 @function_pass
@@ -17,8 +17,8 @@ def interleave_stores(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return replaced(func, (tirx.SeqStmt, _joined))
 
 
-def _joined(sequence: tirx.SeqStmt) -> Any:
-    left, statements = list(sequence.seq), []
+def _joined(whole: tirx.SeqStmt) -> Any:
+    left, statements = list(whole.seq), []
     while left:
         count = _gaps(left[0])
         run, left = left[:count], left[count:]
@@ -27,9 +27,9 @@ def _joined(sequence: tirx.SeqStmt) -> Any:
         else:
             left = [*run[1:], *left]
             statements.append(run[0])
-    if len(statements) == len(sequence.seq):
-        return sequence
-    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+    if len(statements) == len(whole.seq):
+        return whole
+    return sequence(statements)
 
 
 def _gaps(statement: Any) -> int:

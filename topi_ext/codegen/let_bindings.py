@@ -12,7 +12,7 @@ from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.passes import function_pass, replaced
-from topi_ext.ir import IF_THEN_ELSE, nodes_of, substitute
+from topi_ext.ir import IF_THEN_ELSE, nodes_of, sequence, substitute
 
 
 @function_pass
@@ -68,18 +68,18 @@ def inline_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return replaced(func, (tirx.SeqStmt, _without_casts))
 
 
-def _without_casts(sequence: tirx.SeqStmt) -> Any:
+def _without_casts(whole: tirx.SeqStmt) -> Any:
     values: dict[tirx.Var, Any] = {}
     kept = []
-    for statement in sequence.seq:
+    for statement in whole.seq:
         found = substitute(statement, values) if values else statement
         if isinstance(found, tirx.Bind) and _is_cast(found.value):
             values[found.var] = found.value
         else:
             kept.append(found)
     if not values:
-        return sequence
-    return kept[0] if len(kept) == 1 else tirx.SeqStmt(kept)
+        return whole
+    return sequence(kept)
 
 
 def _is_cast(value: Any) -> bool:

@@ -17,7 +17,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.divisors import largest_divisor
-from topi_ext.extents import fixed
+from topi_ext.extents import as_int, fixed
 from topi_ext.ir import VOLATILE, nodes_of, sequence, uses
 
 PART = 256
@@ -220,15 +220,9 @@ def _added_to(store: tirx.BufferStore) -> _Place | None:
         return None
     (index,) = store.indices
     if not isinstance(index, tirx.Ramp):
-        return _Place(store.buffer, _plain(index), 1)
+        return _Place(store.buffer, as_int(index), 1)
     lanes = fixed(index.lanes)
-    return _Place(store.buffer, _plain(index.base), lanes) if lanes and fixed(index.stride) == 1 else None
-
-
-def _plain(index: Any) -> Any:
-    """Constants as Python ints, which compare by value."""
-    number = fixed(index)
-    return index if number is None else number
+    return _Place(store.buffer, as_int(index.base), lanes) if lanes and fixed(index.stride) == 1 else None
 
 
 def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:

@@ -15,6 +15,7 @@ from tvm.target.codegen import llvm_cpu_has_features
 
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
+from topi_ext.ir import repeated
 from topi_ext.processor import is_aarch64
 
 _LARGEST = 255
@@ -108,7 +109,7 @@ def _bound(value: Any, kind: Any) -> tuple[Any, float | None]:
 def _and_constant(operation: Any) -> tuple[Any, float | None]:
     """What is not constant of two operands, and the other; None for that if neither is."""
     for value, other in ((operation.a, operation.b), (operation.b, operation.a)):
-        number = other.value if isinstance(other, tirx.Broadcast) else other
+        number = repeated(other)
         if isinstance(number, tirx.FloatImm):
             return value, float(number.value)
     return operation, None

@@ -26,6 +26,7 @@ from topi_ext.cuda.codegen.wide_copies import is_multiple
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import repeated
 
 LINE_BYTES = 128
 """What the banks of shared memory hold side by side."""
@@ -120,7 +121,7 @@ def _stored(store: tirx.BufferStore, row_bytes: int, staged: list[Any]) -> Any:
     def is_copied(buffer: Any) -> bool:
         return _is_global(buffer) or any(buffer.same_as(found) for found in staged)
 
-    value = store.value.value if isinstance(store.value, tirx.Broadcast) else store.value
+    value = repeated(store.value)
     is_constant = isinstance(value, tirx.IntImm | tirx.FloatImm)
     if not store.buffer.scope().startswith("shared") or not (is_constant or _reads(value, is_copied)):
         return store

@@ -20,6 +20,7 @@ from topi_ext.cuda.codegen.copy_order import COMMIT_COPIES
 from topi_ext.cuda.codegen.device_functions import call_void
 from topi_ext.cuda.codegen.statements import flat, holds, is_call
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.ir import sequence
 
 _LAUNCH_PARAMETERS = "tirx.kernel_launch_params"
 _DEPENDENT = "tirx.use_programtic_dependent_launch"
@@ -134,7 +135,7 @@ def _body(group: Any) -> Any:
 
 def _around(group: Any, copies: list[Any]) -> list[Any]:
     """The group of these copies alone. One of no copies is committed all the same: groups are counted."""
-    body = tirx.SeqStmt(copies) if len(copies) > 1 else copies[0] if copies else tirx.Evaluate(0)
+    body = sequence(copies or [tirx.Evaluate(0)])
     if isinstance(group, tirx.AttrStmt):
         return [tirx.AttrStmt(group.node, group.attr_key, group.value, body)]
     return [tirx.IfThenElse(group.condition, body, None)] if copies else []

@@ -17,6 +17,7 @@ from tvm_ffi import structural_map
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.statements import ASYNC_COPY, holds
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import repeated
 
 COPIED_BYTES = (4, 8, 16)
 """What one asynchronous copy moves."""
@@ -150,7 +151,7 @@ def _stored(store: tirx.BufferStore) -> _Copy | None:
         return None
     if isinstance(value, Call) and value.op.same_as(_EITHER):
         condition, value, otherwise = value.args
-        constant = otherwise.value if isinstance(otherwise, tirx.Broadcast) else otherwise
+        constant = repeated(otherwise)
         if not isinstance(constant, tirx.IntImm | tirx.FloatImm):
             return None
         border = (store.buffer, constant) if constant.value else None
