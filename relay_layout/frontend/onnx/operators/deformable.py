@@ -14,7 +14,7 @@ from tvm import relax
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.linear import biased, kernel_extents
 from relay_layout.frontend.onnx.operators.windows import window
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent
 

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, product, same, simplify
+from relay_layout.frontend.extents.arithmetic import clamped, greatest, least, product, same, simplify
+from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.residues import never_more
-from relay_layout.frontend.scattering import block
+from relay_layout.frontend.operators.scattering import block
 from relay_layout.frontend.values import (
     FAR,
     Extents,

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.padding import filled_beyond, read_beyond
-from relay_layout.frontend.ranking import best_elements
+from relay_layout.frontend.operators.padding import filled_beyond, read_beyond
+from relay_layout.frontend.operators.ranking import best_elements
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
 from relay_layout.ir import Expression, dtype_of, same_extents, scalar, shape_of

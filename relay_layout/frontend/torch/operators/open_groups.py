@@ -11,9 +11,9 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.extent_arithmetic import same, simplify
-from relay_layout.frontend.padding import padded
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.extents.arithmetic import same, simplify
+from relay_layout.frontend.operators.padding import padded
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.ir import Emit, Expression, Extent, shape_of
 
 

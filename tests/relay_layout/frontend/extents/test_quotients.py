@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from relay_layout.frontend.quotients import quotient
+from relay_layout.frontend.extents.quotients import quotient
 
 
 def scaled(factor: float, dtype: Any) -> str:

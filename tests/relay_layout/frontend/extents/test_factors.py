@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tvm import tirx
 
-from relay_layout.frontend.extent_arithmetic import same
-from relay_layout.frontend.factors import pairs_of_factors
+from relay_layout.frontend.extents.arithmetic import same
+from relay_layout.frontend.extents.factors import pairs_of_factors
 
 H, W = (tirx.Var(name, "int64") for name in "hw")
 ROUNDED = tirx.max(H // 32 * 32 - 1, tirx.const(0, "int64")) // 4 + 1

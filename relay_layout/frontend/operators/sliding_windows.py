@@ -6,7 +6,7 @@ from itertools import product
 
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.extents.arithmetic import simplify
 from relay_layout.ir import Emit, Expression, Extent, is_static, shape_of
 
 

@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tvm_ffi import structural_equal
 
-from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, product, same, simplify
+from relay_layout.frontend.extents.arithmetic import clamped, greatest, least, product, same, simplify
 
 N, H = (tvm.tirx.Var(name, "int64") for name in "nh")
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tvm import sym, tirx
 
-from relay_layout.frontend.known_sizes import Interval, known_interval
+from relay_layout.frontend.extents.known_sizes import Interval, known_interval
 from relay_layout.ir import Extent
 
 _LONGEST = 1 << 16

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.ir import Emit, Expression, Extent, dtype_of, scalar, shape_of
 
 

@@ -2,7 +2,7 @@
 
 from tvm import relax, tirx
 
-from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extents.counts import Counts
 
 SIZE = tirx.Var("size", "int64")
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tvm import sym, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.extent_arithmetic import same, simplify
-from relay_layout.frontend.known_sizes import Interval, known_sizes
-from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues, never_more
+from relay_layout.frontend.extents.arithmetic import same, simplify
+from relay_layout.frontend.extents.known_sizes import Interval, known_sizes
+from relay_layout.frontend.extents.residues import ALL, Residues, equal_interval, equal_residues, never_more
 
 SIZE = tirx.Var("h", "int64")
 TRIED = 400

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.padding import padded
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.padding import padded
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.ir import Emit, Expression, Extent, dtype_of, scalar, shape_of
 
 

@@ -8,8 +8,8 @@ from tvm import sym, tirx
 from tvm.ir import Range
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.known_sizes import known_interval
-from relay_layout.frontend.residues import never_more
+from relay_layout.frontend.extents.known_sizes import known_interval
+from relay_layout.frontend.extents.residues import never_more
 from relay_layout.ir import Extent
 
 

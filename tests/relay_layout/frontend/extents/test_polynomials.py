@@ -3,7 +3,7 @@
 import pytest
 from tvm import tirx
 
-from relay_layout.frontend.polynomials import polynomial
+from relay_layout.frontend.extents.polynomials import polynomial
 from relay_layout.ir import Extent
 
 H, W, AREA = (tirx.Var(name, "int64") for name in ("h", "w", "area"))

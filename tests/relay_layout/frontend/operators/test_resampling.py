@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.frontend.resampling import NUMPY, Resampling, ResizedAxis, weight_at
+from relay_layout.frontend.operators.resampling import NUMPY, Resampling, ResizedAxis, weight_at
 
 DATA = np.random.default_rng(3).standard_normal((2, 5, 3)).astype("float32")
 AFTER = 7

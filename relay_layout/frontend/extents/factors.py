@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from tvm import tirx
 
-from relay_layout.frontend.extent_arithmetic import product, same, simplify
-from relay_layout.frontend.residues import slope
+from relay_layout.frontend.extents.arithmetic import product, same, simplify
+from relay_layout.frontend.extents.residues import slope
 from relay_layout.ir import Extent
 
 Pair = tuple[Extent, Extent]
