@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from topi_ext.compute.implicit_gemm import padded
+from topi_ext.compute.cuda.implicit_gemm import padded
 from topi_ext.cuda.codegen.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.knobs import (
     LANE_COLUMNS,

@@ -28,15 +28,15 @@ from relay_layout.targets.cuda import (
     is_few_rows,
     padded_channels,
 )
-from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.implicit_gemm import (
+from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.compute.cuda.implicit_gemm import (
     pack_weight,
     partial_products,
     result_of,
     rows_as_image,
 )
-from topi_ext.compute.row_product import MOST_ROWS, pack_rows, row_product
-from topi_ext.compute.winograd_nhwc import (
+from topi_ext.compute.cuda.row_product import MOST_ROWS, pack_rows, row_product
+from topi_ext.compute.cuda.winograd import (
     pack_winograd,
     transformed_image,
     transformed_products,

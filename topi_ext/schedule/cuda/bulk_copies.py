@@ -14,7 +14,7 @@ from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize, Schedule
 from tvm.tirx.script import builder as T
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.compute.implicit_gemm import GATHER, ROWS, padded
+from topi_ext.compute.cuda.implicit_gemm import GATHER, ROWS, padded
 from topi_ext.cuda.codegen.bulk_copies import (
     BARRIER_BYTES,
     Arrival,

@@ -9,9 +9,9 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-from topi_ext.compute import recurrence
-from topi_ext.compute.activations import NAMES, SIGMOID, TANH, Activation
-from topi_ext.compute.recurrence import Kind, Recurrence, pack, packed, recurrent
+from topi_ext.compute.recurrent import layers
+from topi_ext.compute.recurrent.activations import NAMES, SIGMOID, TANH, Activation
+from topi_ext.compute.recurrent.layers import Kind, Recurrence, pack, packed, recurrent
 from topi_ext.processor import ARM_CORES, Processor
 
 Array = np.ndarray
@@ -146,7 +146,7 @@ def assert_computed(
 def test_numbers(
     kind: Kind, biased: bool, hidden: int, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recurrence, "SHARED_BYTES", 0 if shared else 1 << 30)
+    monkeypatch.setattr(layers, "SHARED_BYTES", 0 if shared else 1 << 30)
     layer = Recurrence(kind, (False, True))
     given = [*layer.states, "lengths", *(["bias"] if biased else [])]
     assert_computed(layer, hidden, *given, processor=replace(ARM, threads=4))
@@ -200,7 +200,7 @@ def test_groups_of_sequences(
     batch: int, shared: bool, threads: int, processor: Processor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a batch that is known, in so many groups as there are threads or more."""
-    monkeypatch.setattr(recurrence, "SHARED_BYTES", 0 if shared else 1 << 30)
+    monkeypatch.setattr(layers, "SHARED_BYTES", 0 if shared else 1 << 30)
     layer = Recurrence("GRU", (True, False))
     assert_computed(
         layer, 16, "hidden", "lengths", batch=batch, processor=replace(processor, threads=threads)

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.activations import SIGMOID, TANH, Activation, activated
-from topi_ext.compute.recurrence_tiles import Tile, lanes_of, parts_of
+from topi_ext.compute.recurrent.activations import SIGMOID, TANH, Activation, activated
+from topi_ext.compute.recurrent.tiles import Tile, lanes_of, parts_of
 from topi_ext.extents import fixed
 
 Kind = Literal["LSTM", "GRU", "RNN"]

@@ -1,7 +1,7 @@
 """Recurrent layers over sequences of any length, as one loop over time.
 
 The product of the data and its weights, for all steps at once, comes from before. A step
-(:mod:`topi_ext.compute.recurrence_step`) multiplies the hidden states of some sequences by a matrix, and
+(:mod:`topi_ext.compute.recurrent.step`) multiplies the hidden states of some sequences by a matrix, and
 blends what comes out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
@@ -15,8 +15,8 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import written
-from topi_ext.compute.recurrence_step import Group, Kind, Phase, Recurrence, Step, Turn
-from topi_ext.compute.recurrence_tiles import most_rows, pack, packed, tile_of
+from topi_ext.compute.recurrent.step import Group, Kind, Phase, Recurrence, Step, Turn
+from topi_ext.compute.recurrent.tiles import most_rows, pack, packed, tile_of
 from topi_ext.extents import fixed
 from topi_ext.processor import Processor
 
