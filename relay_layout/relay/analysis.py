@@ -14,10 +14,10 @@ from relay_layout.errors import ModelError
 from relay_layout.layout import Layout
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import TupleWrapper
-from relay_layout.relay.inference import type_of
 from relay_layout.relay.missing import refuser
-from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, post_order, tree
+from relay_layout.relay.trees.inference import type_of
+from relay_layout.relay.trees.rebuilding import bind
 
 __getattr__ = refuser(__name__)
 

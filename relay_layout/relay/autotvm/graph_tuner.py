@@ -24,7 +24,7 @@ from relay_layout.relay.autotvm.measure import (
     measure_option,
 )
 from relay_layout.relay.build_module import as_module, bind_params, main_function
-from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.building.targets import build_target
 from relay_layout.relay.missing import refuser
 from relay_layout.targets.records import check_logs
 from relay_layout.tuning.tasks import model_tasks

@@ -9,8 +9,8 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.dataflow_pattern import patterns
 from relay_layout.relay.dataflow_pattern.operator_kinds import operator_kind
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
-from relay_layout.relay.module_functions import as_matchable
 from relay_layout.relay.syntax import children, post_order, structurally_equal, tree
+from relay_layout.relay.trees.matchable import as_matchable
 
 Matched = dict[DFPattern, list[tree.Expression]]
 """The expressions that patterns matched; those of operators are their names."""

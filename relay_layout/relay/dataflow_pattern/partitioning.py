@@ -10,9 +10,9 @@ from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import Group, find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern, plain
 from relay_layout.relay.expression import Function
-from relay_layout.relay.module_functions import as_matchable
-from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, post_order, tree
+from relay_layout.relay.trees.matchable import as_matchable
+from relay_layout.relay.trees.rebuilding import with_children
 
 PARTITIONED = "PartitionedFromPattern"
 """The attribute of such functions that names their operators."""

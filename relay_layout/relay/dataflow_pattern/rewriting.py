@@ -12,9 +12,9 @@ from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
 from relay_layout.relay.expression import as_expression
-from relay_layout.relay.module_functions import as_matchable
-from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, post_order, tree
+from relay_layout.relay.trees.matchable import as_matchable
+from relay_layout.relay.trees.rebuilding import with_children
 
 MOST_ROUNDS = 100
 """How often an expression is rewritten before callbacks are held to undo one another."""

@@ -9,8 +9,8 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import as_expression
-from relay_layout.relay.rebuilding import rebuilt
 from relay_layout.relay.syntax import post_order, tree
+from relay_layout.relay.trees.rebuilding import rebuilt
 
 
 def as_matchable(expr: Any) -> tree.Expression:

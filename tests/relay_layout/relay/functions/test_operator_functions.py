@@ -10,7 +10,7 @@ import tvm
 
 from relay_layout import relay
 from relay_layout.errors import ModelError
-from relay_layout.relay.operator_functions import operator_function
+from relay_layout.relay.functions.operator_functions import operator_function
 from relay_layout.relay.operators import TABLE, Operator, declared
 from relay_layout.relay.syntax import tree
 

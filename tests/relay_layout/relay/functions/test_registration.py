@@ -11,9 +11,9 @@ from tvm import te
 from relay_layout import relay
 from relay_layout.errors import LayoutError, ModelError
 from relay_layout.relay import callbacks
-from relay_layout.relay.operator_functions import operator_function
+from relay_layout.relay.functions.operator_functions import operator_function
+from relay_layout.relay.functions.registration import RegisteredOperator
 from relay_layout.relay.operators import TABLE
-from relay_layout.relay.registration import RegisteredOperator
 
 NAME = "test.scaled"
 

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.compositions import COMPOSITIONS
+from relay_layout.relay.functions.compositions import COMPOSITIONS
+from relay_layout.relay.functions.operator_functions import operator_function
+from relay_layout.relay.functions.registration import registered
 from relay_layout.relay.missing import missing
-from relay_layout.relay.operator_functions import operator_function
 from relay_layout.relay.operators import TABLE, did_you_mean
-from relay_layout.relay.registration import registered
 from relay_layout.relay.syntax.tree import OperatorName
 
 

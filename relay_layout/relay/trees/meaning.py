@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from relay_layout.relay.expression import astext, operand_beside, to_relax_function
-from relay_layout.relay.inference import type_of
 from relay_layout.relay.operators import TABLE, declared
 from relay_layout.relay.syntax import AttributeValue
 from relay_layout.relay.syntax.attribute_kinds import REQUIRED
 from relay_layout.relay.syntax.tree import Meaning
+from relay_layout.relay.trees.inference import type_of
 
 
 def _default_of(operator: str, name: str) -> AttributeValue:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay_layout.relay.expression import TupleWrapper
-from relay_layout.relay.operator_functions import operator_function
+from relay_layout.relay.functions.operator_functions import operator_function
 from relay_layout.relay.syntax import tree
 
 Axis = int | Sequence[int] | None

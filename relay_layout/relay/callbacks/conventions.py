@@ -12,7 +12,7 @@ from typing import Any
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
 from relay_layout.relay.callbacks import CONVERT
-from relay_layout.relay.node_view import NodeView
+from relay_layout.relay.callbacks.node_view import NodeView
 from relay_layout.relay.operators import TABLE, did_you_mean
 from relay_layout.relay.syntax import tree
 from relay_layout.targets.convolutions import USUAL_KERNELS

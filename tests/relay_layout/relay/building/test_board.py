@@ -9,7 +9,7 @@ from tvm import rpc
 
 from relay_layout import relay
 from relay_layout.errors import InputError, TargetError
-from relay_layout.relay.board import Board
+from relay_layout.relay.building.board import Board
 from relay_layout.relay.graph_executor import GraphModule
 
 RNG = np.random.default_rng(0)

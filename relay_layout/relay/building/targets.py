@@ -10,7 +10,7 @@ import tvm
 
 from relay_layout.errors import TargetError
 from relay_layout.host import gpu_architecture
-from relay_layout.relay.history import logs_applied
+from relay_layout.relay.building.history import logs_applied
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.target_strings import READ, description_of, is_target_string
 
@@ -25,8 +25,8 @@ def build_target(target: Any) -> BuildTarget:
     """The target of a text such as ``"llvm -mcpu=core-avx2"``, a tag or target of TVM, a list or dictionary.
 
     ``"llvm"`` alone, and None without a target in scope, are this machine, with :func:`asked_threads`. Its
-    kernels are also those of :func:`relay_layout.relay.history.apply_history_best`. ``"cuda"`` alone is the
-    GPU of this machine. TargetError for what cannot be built for.
+    kernels are also those of :func:`relay_layout.relay.building.history.apply_history_best`. ``"cuda"`` alone
+    is the GPU of this machine. TargetError for what cannot be built for.
     """
     if target is None:
         target = tvm.target.Target.current(allow_none=True) or "llvm"

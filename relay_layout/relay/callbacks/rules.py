@@ -17,9 +17,9 @@ from relay_layout.ir import Expression
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rule, Signature, Wanted
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
-from relay_layout.relay.conventions import convert_by_convention
+from relay_layout.relay.callbacks.conventions import convert_by_convention
+from relay_layout.relay.callbacks.node_view import NodeView, view
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.node_view import NodeView, view
 from relay_layout.relay.operators import TABLE, Attributes, complete
 from relay_layout.relay.syntax import tree
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
