@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, sym, tirx
 from tvm.ir import Op
 from tvm.ir.expr import GenericConst as Constant
+from tvm.relax.expr_functor import PyExprMutator
 
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
@@ -157,6 +158,21 @@ def erased(kind: Any) -> Any:
     return kind
 
 
+def fields_of(kind: Any) -> list[Any]:
+    """The types in a type of Relax: a tuple's fields, or itself."""
+    return list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+
+
+def calls_global(value: Any) -> bool:
+    """Whether an expression of Relax calls a function of its module by name."""
+    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+
+
+def value_of(mutator: PyExprMutator, expression: Expression) -> Expression | None:
+    """What a mutator has bound to a variable; None where ``expression`` is none."""
+    return mutator.lookup_binding(expression) if isinstance(expression, relax.Var) else None
+
+
 def ints(values: Iterable[Any]) -> list[int]:
     """Numbers of an attribute."""
     return [int(value) for value in values]
@@ -210,7 +226,14 @@ def with_body(
 
 def copy_of(module: tvm.IRModule) -> tvm.IRModule:
     """A module of the same functions, which can get others."""
-    return tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, module.functions)
+
+
+def with_functions(
+    module: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc]
+) -> tvm.IRModule:
+    """A module of these functions, with what else the module says."""
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
 def with_main(module: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
@@ -239,11 +262,13 @@ __all__ = [
     "Extent",
     "as_extent",
     "bindings_of",
+    "calls_global",
     "constant",
     "constant_array",
     "copy_of",
     "dtype_of",
     "erased",
+    "fields_of",
     "filled_constant",
     "function_attributes",
     "input_count",
@@ -253,8 +278,10 @@ __all__ = [
     "scalar",
     "shape_of",
     "size_in_bytes",
+    "value_of",
     "with_attributes",
     "with_body",
+    "with_functions",
     "with_main",
     "with_values",
 ]

@@ -6,7 +6,7 @@ import tvm
 from tvm import relax, sym
 from tvm.relax.expr_functor import PyExprMutator
 
-from relay_layout.ir import Expression, Extent, is_one, operator_name, shape_of, with_attributes
+from relay_layout.ir import Expression, Extent, is_one, operator_name, shape_of, value_of, with_attributes
 from relay_layout.ops import is_elementwise
 
 
@@ -73,7 +73,7 @@ class RowMutator(PyExprMutator):
 
     def value_of(self, data: Expression) -> Expression | None:
         """What a variable is bound to; None for parameters and for what is no variable."""
-        return self.lookup_binding(data) if isinstance(data, relax.Var) else None
+        return value_of(self, data)
 
     def elementwise(self, call: relax.Call) -> relax.Call | None:
         """The call on rows; None where it is not elementwise, reads none, or reads what fits none."""

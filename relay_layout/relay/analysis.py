@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.ir import is_static
 from relay_layout.layout import Layout
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import TupleWrapper
@@ -126,7 +127,7 @@ def _multiply_adds(call: tree.Call) -> int:
 
 def _static_shape(part: tree.Expression, operator: str) -> tuple[int, ...]:
     shape = getattr(type_of(part), "shape", ())
-    if not all(isinstance(extent, int) for extent in shape):
+    if not is_static(shape):
         raise ModelError(f"{operator}: shape {list(shape)} is open, multiply-adds cannot be counted")
     return tuple(shape)
 
