@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from relay_layout.cli.output import note, one_line, table
+from relay_layout.cli.output import is_watched, note, one_line, table
 
 if TYPE_CHECKING:
     from relay_layout.tuning.fleet.status import FleetStatus, TargetStatus
@@ -23,7 +23,7 @@ class StatusPage:
     """What is told stays above the page."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._live = is_watched()
         self._page: list[str] = []
         self._drawn = 0
         self._last = -inf

@@ -32,12 +32,17 @@ def note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def is_watched() -> bool:
+    """Whether standard error is a terminal, at which somebody may be looking."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def progress(line: str) -> None:
     """Says on standard error what is going on, if somebody is looking.
 
     In a pipe or a log nothing but an error may appear there, so that an error is one line.
     """
-    if sys.stderr is not None and sys.stderr.isatty():
+    if is_watched():
         note(line)
 
 
@@ -109,6 +114,7 @@ def size_text(size: int) -> str:
 __all__ = [
     "Outcome",
     "discard_stdout",
+    "is_watched",
     "note",
     "one_line",
     "progress",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from relay_layout.cli import options
 from relay_layout.cli.interrupts import INTERRUPTED, stop_requests
 from relay_layout.cli.log import tell_problems
-from relay_layout.cli.output import Outcome, note, one_line, progress, table
+from relay_layout.cli.output import Outcome, is_watched, note, one_line, progress, table
 from relay_layout.cli.search import SEARCH, tuning_job
 from relay_layout.errors import InputError
 
@@ -117,7 +117,7 @@ class _Display:
     """Progress on standard error: one line that is written over on a terminal, now and then one elsewhere."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._live = is_watched()
         self._width = 0
         self._last = -inf
 
