@@ -99,7 +99,7 @@ def kernel_module(workload: Convolution, knobs: Knobs, multiprocessor: Multiproc
     CudaError for knobs that do not fit.
     """
     data = te.placeholder(
-        (workload.batch, workload.in_height, workload.in_width, workload.in_channels),
+        workload.data_shape,
         workload.data_dtype,
         "data",
     )

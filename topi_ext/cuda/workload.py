@@ -38,6 +38,11 @@ class NhwcConvolution:
     dtype: str
 
     @property
+    def data_shape(self) -> tuple[int, int, int, int]:
+        """Images, rows, columns and channels of the data."""
+        return self.batch, self.in_height, self.in_width, self.in_channels
+
+    @property
     def out_height(self) -> int:
         reach = self.dilation[0] * (self.kernel[0] - 1) + 1
         return (self.in_height + self.padding[0] + self.padding[2] - reach) // self.strides[0] + 1

@@ -282,10 +282,9 @@ def product_call(
     if isinstance(knobs, WinogradGemmKnobs):
         return _winograd_call(builder, data, weight, workload, knobs)
     packed = constant(pack_weight(weight, workload, knobs))
-    expected = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
 
     def sums(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        view = image if tuple(map(int, image.shape)) == expected else rows_as_image(image)
+        view = image if tuple(map(int, image.shape)) == workload.data_shape else rows_as_image(image)
         return partial_products(view, kernel, workload, knobs, pad_value)
 
     def whole(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:

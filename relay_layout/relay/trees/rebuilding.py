@@ -18,11 +18,19 @@ def rebuilt(
     """
     new: dict[int, tree.Expression] = {}
     for part in post_order(root):
-        same = all(new[id(operand)] is operand for operand in children(part))
-        copy = part if same else with_children(part, lambda operand: new[id(operand)])
+        copy = with_new_operands(part, new)
         changed = change(copy)
         new[id(part)] = copy if changed is None else changed
     return new[id(root)]
+
+
+def with_new_operands(part: tree.Expression, new: Mapping[int, tree.Expression]) -> tree.Expression:
+    """An expression with the operands that ``new`` has for those it has, by their ids; itself where these are
+    the same.
+    """
+    if all(new[id(operand)] is operand for operand in children(part)):
+        return part
+    return with_children(part, lambda operand: new[id(operand)])
 
 
 def with_children(
@@ -66,4 +74,4 @@ def bind(expr: tree.Expression, binds: Mapping[tree.Var, Any]) -> tree.Expressio
     return Function((*kept, *added), body, attrs=expr.attrs)
 
 
-__all__ = ["bind", "rebuilt", "with_children"]
+__all__ = ["bind", "rebuilt", "with_children", "with_new_operands"]

@@ -49,10 +49,9 @@ def lies_as_read(sch: Schedule, workload: GemmConvolution) -> bool:
     if ROWS in blocks and data.same_as(blocks[ROWS].writes[0].source):
         data = blocks[ROWS].reads[0].source
     shape = [int(extent) for extent in data.shape]
-    count = workload.batch * workload.in_height * workload.in_width * workload.in_channels
     found = (str(data.dtype), prod(shape), shape[-1])
     given = any(data.same_as(parameter) for parameter in sch.mod["main"].params)
-    return given and found == (workload.data_dtype, count, workload.in_channels)
+    return given and found == (workload.data_dtype, prod(workload.data_shape), workload.in_channels)
 
 
 def with_bulk_copies(func: tirx.PrimFunc, workload: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
