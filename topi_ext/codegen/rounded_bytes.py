@@ -72,15 +72,15 @@ def _in_one_step(cast: tirx.Cast, target: Target) -> Any:
     if not llvm_cpu_has_features(feature, target):
         return cast
     # With the number first, what is not a number becomes the bound.
-    bounded = tirx.Max(found.value, _spread(tirx.const(found.low, "float32"), lanes))
+    bounded = tirx.Max(found.value, tirx.Broadcast(tirx.const(found.low, "float32"), lanes))
     integers = vector_of("int32", lanes)
     masked = [tirx.const(_ALL_LANES, "int16"), tirx.const(_CURRENT_ROUNDING, "int32")]
-    passed = [_spread(tirx.const(0, "int32"), lanes), *masked] if lanes == max(_CONVERSIONS) else []
+    passed = [tirx.Broadcast(tirx.const(0, "int32"), lanes), *masked] if lanes == max(_CONVERSIONS) else []
     whole = tirx.call_llvm_pure_intrin(integers, conversion, bounded, *passed)
     if found.shift:
-        whole = whole + _spread(tirx.const(found.shift, "int32"), lanes)
+        whole = whole + tirx.Broadcast(tirx.const(found.shift, "int32"), lanes)
     unsigned = vector_of("uint32", lanes)
-    held = tirx.Min(tirx.reinterpret(unsigned, whole), _spread(tirx.const(_LARGEST, "uint32"), lanes))
+    held = tirx.Min(tirx.reinterpret(unsigned, whole), tirx.Broadcast(tirx.const(_LARGEST, "uint32"), lanes))
     return tirx.Cast(str(cast.ty.dtype), held)
 
 
@@ -113,10 +113,6 @@ def _and_constant(operation: Any) -> tuple[Any, float | None]:
         if isinstance(number, tirx.FloatImm):
             return value, float(number.value)
     return operation, None
-
-
-def _spread(number: Any, lanes: int) -> Any:
-    return tirx.Broadcast(number, lanes)
 
 
 __all__ = ["lower_rounded_bytes"]
