@@ -42,6 +42,11 @@ class Option:
     name: str
     settings: Mapping[str, Any]
 
+    def is_given(self, arguments: Namespace) -> bool:
+        """Whether a command line says something else than leaving it out does."""
+        value = getattr(arguments, self.settings.get("dest", self.name.removeprefix("--").replace("-", "_")))
+        return bool(value) != (self.settings.get("action") == "store_false")
+
 
 def add(parser: ArgumentParser, *options: Option) -> None:
     """Declares arguments in the order in which help names them."""
