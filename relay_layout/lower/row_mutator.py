@@ -3,10 +3,19 @@
 from collections.abc import Sequence
 
 import tvm
-from tvm import relax, sym
+from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator
 
-from relay_layout.ir import Expression, Extent, is_one, operator_name, shape_of, value_of, with_attributes
+from relay_layout.ir import (
+    Expression,
+    Extent,
+    is_one,
+    operator_name,
+    provably_equal,
+    shape_of,
+    value_of,
+    with_attributes,
+)
 from relay_layout.ops import is_elementwise
 
 
@@ -94,15 +103,11 @@ class RowMutator(PyExprMutator):
         extents = shape_of(operand) if isinstance(operand.ty, relax.TensorType) else ()
         if not extents:
             return operand if extents == () else None
-        if _are_equal(extents, shape):
+        if provably_equal(extents, shape):
             return (
                 None if self.made_of(operand) is None and self.is_joined(operand) else self.rows_of(operand)
             )
         return self.broadcast(operand) if all(map(is_one, extents[:-1])) else None
-
-
-def _are_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
-    return len(one) == len(other) and all(map(sym.Analyzer().can_prove_equal, one, other))
 
 
 __all__ = ["RowMutator"]
