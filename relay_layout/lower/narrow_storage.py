@@ -7,7 +7,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
 from relay_layout.ir import bindings_of, fields_of, operator_name, with_body, with_main
 from relay_layout.lower.fusion.function_calls import called_attributes, is_function_call
@@ -228,9 +228,7 @@ def _is_wide(variable: relax.Var) -> bool:
 
 
 def _variables(expression: Any) -> set[Any]:
-    found: set[Any] = set()
-    structural_walk(expression, ((relax.Var, relax.DataflowVar), found.add))
-    return found
+    return set(nodes_of(expression, (relax.Var, relax.DataflowVar)))
 
 
 __all__ = ["KEEPS_DTYPE", "KEEPS_OPERANDS", "NARROWED", "narrow_intermediates"]

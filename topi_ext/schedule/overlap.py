@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_equal, structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map
 
 from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
 
@@ -91,8 +91,7 @@ class _Condition:
         self.offset: Any = None
         self.bounds_tile = False
         self._analyzer = analyzer
-        self._variables: list[tirx.Var] = []
-        structural_walk(expression, (tirx.Var, self._variables.append))
+        self._variables: list[tirx.Var] = nodes_of(expression, tirx.Var)
         self.is_read = isinstance(expression, tirx.LT) or not any(
             uses(expression, loop.loop_var) for loop in tile
         )

@@ -33,6 +33,7 @@ from topi_ext.cuda.codegen.wgmma import (
     wait,
 )
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.ir import nodes_of
 
 _REGISTERS = Op.get("tirx.buffer_data")
 _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
@@ -49,8 +50,7 @@ def order_warpgroups(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """
     if not _has_wgmma(func):
         return func
-    products: list[Call] = []
-    structural_walk(func.body, (Call, lambda call: products.append(call) if is_product(call) else None))
+    products = list(filter(is_product, nodes_of(func.body, Call)))
     body = _ordered(func.body, products[0]) if products else func.body
     return func.with_body(_aligned(body))
 

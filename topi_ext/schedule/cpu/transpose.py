@@ -14,11 +14,10 @@ import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_walk
 
 from topi_ext.extents import as_int
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.ir import loads_of, substitute
+from topi_ext.ir import loads_of, nodes_of, substitute
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import has_reduction, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
@@ -178,10 +177,7 @@ def _strides(shape: Sequence[Any]) -> list[int] | None:
 
 def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[Any]:
     """What a variable is divided by: numbers, or symbols."""
-    found: list[Any] = []
-    for index in indices:
-        for kind in (tirx.FloorDiv, tirx.FloorMod):
-            structural_walk(index, (kind, found.append))
+    found = [node for index in indices for node in nodes_of(index, (tirx.FloorDiv, tirx.FloorMod))]
     return list({as_int(node.b) for node in found if variable.same_as(node.a)})
 
 
