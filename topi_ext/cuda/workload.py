@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from topi_ext.workload import with_tuples
+
 COPY_BYTES = 16
 """What one copy from global to shared memory moves at most."""
 
@@ -141,10 +143,7 @@ _KINDS: dict[str, type[GemmConvolution | DepthwiseConvolution]] = {
 def nhwc_convolution(text: str) -> GemmConvolution | DepthwiseConvolution:
     """What ``to_json`` of either kind wrote."""
     fields: dict[str, Any] = json.loads(text)
-    named: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return _KINDS[fields["operator"]](**named)
+    return _KINDS[fields["operator"]](**with_tuples(fields))
 
 
 def nhwc_class(operator: Any) -> type[GemmConvolution | DepthwiseConvolution] | None:
