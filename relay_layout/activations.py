@@ -9,7 +9,7 @@ from functools import cache
 from tvm import relax
 
 from relay_layout.ir import Expression, dtype_of
-from topi_ext.compute.activations import Activation
+from topi_ext.compute.recurrent.activations import Activation
 
 
 def exponential(data: Expression, alpha: float, rate: float = 1.0) -> Expression:
@@ -57,7 +57,7 @@ def scaled_tanh(data: Expression, alpha: float, beta: float) -> Expression:
 
 
 def activated(activation: Activation, data: Expression) -> Expression:
-    """What :func:`topi_ext.compute.activations.activated` is of each element."""
+    """What :func:`topi_ext.compute.recurrent.activations.activated` is of each element."""
     return _FORMS[activation.name](data, activation.alpha, activation.beta)
 
 

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 import tvm
 from tvm import relax
 
-from relay_layout.ir import Expression, bindings_of, copy_of, function_attributes, operator_name
+from relay_layout.ir import (
+    Expression,
+    bindings_of,
+    copy_of,
+    function_attributes,
+    operator_name,
+    with_functions,
+)
 
 BODY = "relay_layout.body"
 """Attribute of a body: which of the kinds below it is."""
@@ -119,7 +126,7 @@ def alone(body: relax.Function, module: tvm.IRModule) -> tvm.IRModule:
 def without_bodies(module: tvm.IRModule) -> tvm.IRModule:
     """The module without its bodies."""
     kept = {variable: function for variable, function in module.functions_items() if not kind_of(function)}
-    return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, kept)
 
 
 def with_bodies(module: tvm.IRModule, bodies: Mapping[str, tvm.IRModule]) -> tvm.IRModule:

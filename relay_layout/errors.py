@@ -31,6 +31,11 @@ class RelayLayoutWarning(UserWarning):
     """Something that was left out, and that whoever asked for it wants to know."""
 
 
+def printable(text: str) -> str:
+    """What a file brings, fit for one line of a message."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 __all__ = [
     "ArtifactError",
     "InputError",
@@ -40,4 +45,5 @@ __all__ = [
     "RelayLayoutWarning",
     "TargetError",
     "VerificationError",
+    "printable",
 ]

@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, sym, tirx
 from tvm.ir import Op
 from tvm.ir.expr import GenericConst as Constant
+from tvm.relax.expr_functor import PyExprMutator
 
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
@@ -70,6 +71,11 @@ def same_extent(one: Extent, other: Extent) -> bool:
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int) and isinstance(other, int) and one == other
     return bool(one.same_as(other))
+
+
+def provably_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
+    """Whether two shapes are the same whatever their symbols are, however they are written."""
+    return len(one) == len(other) and all(map(sym.Analyzer().can_prove_equal, one, other))
 
 
 def scalar(emit: Emit, extent: Extent) -> Expression:
@@ -157,6 +163,21 @@ def erased(kind: Any) -> Any:
     return kind
 
 
+def fields_of(kind: Any) -> list[Any]:
+    """The types in a type of Relax: a tuple's fields, or itself."""
+    return list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+
+
+def calls_global(value: Any) -> bool:
+    """Whether an expression of Relax calls a function of its module by name."""
+    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+
+
+def value_of(mutator: PyExprMutator, expression: Expression) -> Expression | None:
+    """What a mutator has bound to a variable; None where ``expression`` is none."""
+    return mutator.lookup_binding(expression) if isinstance(expression, relax.Var) else None
+
+
 def ints(values: Iterable[Any]) -> list[int]:
     """Numbers of an attribute."""
     return [int(value) for value in values]
@@ -210,7 +231,14 @@ def with_body(
 
 def copy_of(module: tvm.IRModule) -> tvm.IRModule:
     """A module of the same functions, which can get others."""
-    return tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, module.functions)
+
+
+def with_functions(
+    module: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc]
+) -> tvm.IRModule:
+    """A module of these functions, with what else the module says."""
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
 def with_main(module: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
@@ -239,22 +267,27 @@ __all__ = [
     "Extent",
     "as_extent",
     "bindings_of",
+    "calls_global",
     "constant",
     "constant_array",
     "copy_of",
     "dtype_of",
     "erased",
+    "fields_of",
     "filled_constant",
     "function_attributes",
     "input_count",
     "is_static",
     "operator_name",
+    "provably_equal",
     "rebuild_functions",
     "scalar",
     "shape_of",
     "size_in_bytes",
+    "value_of",
     "with_attributes",
     "with_body",
+    "with_functions",
     "with_main",
     "with_values",
 ]

@@ -17,7 +17,15 @@ from tvm_ffi import structural_equal, structural_map
 from relay_layout.errors import LayoutError, VerificationError
 from relay_layout.graph import build_graph
 from relay_layout.graph.border import dimension_letters
-from relay_layout.ir import Expression, Extent, bindings_of, function_attributes, shape_of
+from relay_layout.ir import (
+    Expression,
+    Extent,
+    bindings_of,
+    fields_of,
+    function_attributes,
+    shape_of,
+    with_functions,
+)
 from relay_layout.layout import Layout
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
@@ -134,15 +142,12 @@ class _Guard:
                     self._bind(binding, letters)
                 output = self._builder.emit_output(self._replaced(main.body.body))
             self._builder.emit_func_output(output)
-        guarded = tvm.IRModule(
-            {
-                variable: function
-                for variable, function in self._module.functions_items()
-                if _owner(function) is None and variable.name_hint != "main"
-            },
-            attrs=self._module.attrs,
-            global_infos=self._module.global_infos,
-        )
+        others = {
+            variable: function
+            for variable, function in self._module.functions_items()
+            if _owner(function) is None and variable.name_hint != "main"
+        }
+        guarded = with_functions(self._module, others)
         guarded["main"] = self._builder.finalize()["main"]
         return relax.transform.CanonicalizeBindings()(guarded)
 
@@ -160,9 +165,8 @@ class _Guard:
     def _call(self, name: str, call: relax.Call, hint: str, letters: Mapping[int, str]) -> Expression:
         function, backend = self._regions[name]
         result = function.ret_ty
-        kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
         inputs = [_view(parameter.ty, letters) for parameter in function.params]
-        outputs = [_view(kind, letters) for kind in kinds]
+        outputs = [_view(kind, letters) for kind in fields_of(result)]
         answer = backend.accept(Region(name, tuple(inputs), tuple(outputs), function))
         if isinstance(answer, str):
             raise LayoutError(f"backend {backend.name} refuses region '{name}': {answer}")

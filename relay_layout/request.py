@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
-from relay_layout.relay.conventions import check_desired
+from relay_layout.relay.callbacks.conventions import check_desired
 from relay_layout.targets.backend import LayoutBackend, check_backend
 
 

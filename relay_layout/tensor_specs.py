@@ -12,7 +12,7 @@ from relay_layout.artifact.memory_order import channels_last
 from relay_layout.errors import ModelError
 from relay_layout.graph import build_graph
 from relay_layout.graph.border import dimension_letters, input_names, memory_orders, output_names, size_bounds
-from relay_layout.ir import shape_of
+from relay_layout.ir import fields_of, shape_of
 from relay_layout.quantization.border import quantized_border
 from relay_layout.request import LayoutRequest
 
@@ -34,11 +34,9 @@ def border_of(function: relax.Function) -> Border:
 
 
 def _check_dtypes(names: tuple[list[str], list[str]], function: relax.Function) -> None:
-    results = function.ret_ty
-    kinds = results.fields if isinstance(results, relax.TupleType) else [results]
     for role, named, types in (
         ("input", names[0], [parameter.ty for parameter in function.params]),
-        ("output", names[1], kinds),
+        ("output", names[1], fields_of(function.ret_ty)),
     ):
         for name, kind in zip(named, types, strict=True):
             if str(kind.dtype) not in DTYPES:
@@ -52,8 +50,7 @@ def tensor_specs(
     function: relax.Function, border: Border, request: LayoutRequest
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     """What an artifact says of each input and each output of a converted function, in its layouts."""
-    result = function.body.body.ty
-    kinds = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+    kinds = fields_of(function.body.body.ty)
     sides = zip(
         border.names,
         ([parameter.ty for parameter in function.params], kinds),

@@ -16,7 +16,8 @@ from relay_layout.bench.layers.peers import DTYPE
 from relay_layout.bench.layers.results import algorithm
 from relay_layout.bench.layers.table import knobs_text
 from relay_layout.cli.main import Printed, guarded
-from relay_layout.cli.output import note, table
+from relay_layout.cli.output import note
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 from relay_layout.targets import CpuTarget, require_cpu, resolve_target
 from relay_layout.targets.records import recorded_kernels
@@ -87,7 +88,7 @@ def report(pairs: Sequence[Pair]) -> str:
     same = sum(pair.default == pair.tuned for pair in pairs)
     mean = geometric_mean([pair.ratio for pair in pairs])
     lines = [
-        table(rows),
+        columns(rows),
         f"{len(pairs)} workloads on record, of which {same} have the default",
         f"untuned over tuned, geometric mean: {mean:.2f}",
     ]

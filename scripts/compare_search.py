@@ -16,8 +16,9 @@ from statistics import mean
 
 from relay_layout.cli import values
 from relay_layout.cli.main import Printed, guarded
-from relay_layout.cli.output import note, one_line, progress, table
+from relay_layout.cli.output import note, one_line, progress
 from relay_layout.cli.tune import progress_line
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 from relay_layout.targets import CpuTarget, require_cpu, resolve_target
 from relay_layout.tuning.measurers import local_measurer
@@ -161,7 +162,7 @@ def compare_logs() -> Printed:
     quick = sum(each.is_quick for each in comparisons)
     beaten = sum(each.beats_random for each in comparisons)
     lines = [
-        table(rows(comparisons)),
+        columns(rows(comparisons)),
         f"{GOOD:.0%} of the best within a quarter of the space: {quick} of {len(comparisons)} workloads",
         f"at least as good as random search at equal trials: {beaten} of {len(comparisons)} workloads",
     ]

@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from relay_layout.cli.output import note, table
+from relay_layout.cli.output import note
+from relay_layout.columns import columns
 from relay_layout.models import build, names
 from tests.board.counting import PEER, InstructionCounter, counts, multiply_accumulates
 from tests.board.networks import LAYOUTS
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     for (runtime, layout, winograd), executed in found.items():
         words = [runtime, layout or "-", "yes" if winograd else "no", str(executed)]
         rows.append([*words, f"{executed / products:.3f}"])
-    print(table(rows))
+    print(columns(rows))
     theirs = found[PEER, "", False]
     return int(any(executed > theirs for (_, _, winograd), executed in found.items() if winograd))
 

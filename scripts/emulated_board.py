@@ -10,7 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from relay_layout.cli.output import note, table
+from relay_layout.cli.output import note
+from relay_layout.columns import columns
 from tests.board.root import BoardRoot, BoardUnavailable, board_root
 
 
@@ -48,9 +49,9 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
 
     found = _kept(options.results)
     precisions, wanted = options.precision, options.network or names()
-    columns = [(precision, layout) for precision in precisions for layout in LAYOUTS]
-    columns += [("int8", DEFINITION)] if "int8" in precisions else []
-    cells = [(name, *column) for name in wanted for column in columns]
+    kinds = [(precision, layout) for precision in precisions for layout in LAYOUTS]
+    kinds += [("int8", DEFINITION)] if "int8" in precisions else []
+    cells = [(name, *column) for name in wanted for column in kinds]
     with tempfile.TemporaryDirectory(prefix="boards-") as logs, Boards(root, 1, Path(logs)) as boards:
         for cell in cells:
             if cell in found:
@@ -64,11 +65,11 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
             if options.results is not None:
                 with options.results.open("a", encoding="utf-8") as file:
                     print(json.dumps([*cell, found[cell]]), file=file)
-    rows = [["network", *(" ".join(column) for column in columns)]]
+    rows = [["network", *(" ".join(column) for column in kinds)]]
     for name in wanted:
-        errors = [found[name, precision, layout] for precision, layout in columns]
+        errors = [found[name, precision, layout] for precision, layout in kinds]
         rows.append([name, *(f"{error:.1e}" for error in errors)])
-    print(table(rows))
+    print(columns(rows))
     return int(any(found[cell] >= TOLERANCE for cell in cells if cell[1] == "float32"))
 
 

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from relay_layout.cli.output import note, table
+from relay_layout.cli.output import note
+from relay_layout.columns import columns
 from relay_layout.errors import RelayLayoutError
 from relay_layout.targets import require_cpu, resolve_target
 from topi_ext.tune.models.assembly import Loop
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, RelayLayoutError) as error:
         note(f"peer_loops: {error}")
         return 2
-    print(table(rows))
+    print(columns(rows))
     return 0
 
 

@@ -19,7 +19,8 @@ from tvm import relax
 from relay_layout.bench.layers.measurer import LayerMeasurer, LayerTimes
 from relay_layout.bench.layers.results import algorithm, is_noisy
 from relay_layout.bench.layers.table import calls_text, knobs_text
-from relay_layout.cli.output import note, table
+from relay_layout.cli.output import note
+from relay_layout.columns import columns
 from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply
 from relay_layout.ops import ConvolutionLayouts
@@ -214,7 +215,7 @@ def report(outcomes: Sequence[Outcome], seed: int, calls: Mapping[str, float]) -
                 "-" if times.relative_error is None else f"{times.relative_error:.1e}",
             ]
         )
-    lines = [table(rows)]
+    lines = [columns(rows)]
     if compared:
         ratios = [outcome.ratio for _, outcome in compared if outcome.ratio is not None]
         found = np.percentile(ratios, QUANTILES)

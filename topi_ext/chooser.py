@@ -49,9 +49,9 @@ class KernelChooser:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def choose(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
-        """The kernel for a workload with static height, width and channels; ``direct`` rules out Winograd."""
-        winograd = self.winograd and not direct
+    def choose(self, workload: Workload, *, winograd: bool = True) -> KernelChoice:
+        """The kernel for a workload of static height, width and channels, direct without ``winograd``."""
+        winograd = winograd and self.winograd
         key = (workload, winograd, False)
         if key not in self._chosen:
             found = self._recorded(workload, winograd)
@@ -65,9 +65,9 @@ class KernelChooser:
         choose = self.choose_for_any_size if any_size else self.choose
         return forms[0] if len(forms) == 1 else min(forms, key=lambda form: choose(form).microseconds)
 
-    def choose_for_any_size(self, workload: Workload, *, direct: bool = False) -> KernelChoice:
-        """The kernel for images of any size, chosen for ``workload``, which has a typical size."""
-        winograd = self.winograd and not direct
+    def choose_for_any_size(self, workload: Workload, *, winograd: bool = True) -> KernelChoice:
+        """The same for images of any size; ``workload`` has a typical one."""
+        winograd = winograd and self.winograd
         key = (workload, winograd, True)
         if key not in self._chosen:
             self._chosen[key] = self._default(*any_size_knobs(workload, self.processor, winograd))

@@ -1,5 +1,6 @@
 """Small conveniences over TIR's statements and expressions that schedules and passes need."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -66,6 +67,16 @@ def conjuncts(predicate: Any) -> list[Any]:
     return [predicate]
 
 
+def conjunction(conditions: Sequence[Any]) -> Any:
+    """What holds where all ``conditions`` do."""
+    return tirx.all(*conditions) if conditions else tirx.const(True, "bool")
+
+
+def repeated(value: Any) -> Any:
+    """What a vector has in all of its lanes; other values as they are."""
+    return value.value if isinstance(value, tirx.Broadcast) else value
+
+
 def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.For:
     """``loop`` without the annotation ``mark``, with another body and, if given, another extent."""
     annotations = {key: value for key, value in loop.annotations.items() if key != mark}
@@ -75,7 +86,7 @@ def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.F
     )
 
 
-def sequence(statements: list[Any]) -> Any:
+def sequence(statements: Sequence[Any]) -> Any:
     """One statement that executes one or more in order."""
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
@@ -83,11 +94,13 @@ def sequence(statements: list[Any]) -> Any:
 __all__ = [
     "IF_THEN_ELSE",
     "VOLATILE",
+    "conjunction",
     "conjuncts",
     "holds",
     "loads_of",
     "nodes_of",
     "occurrences",
+    "repeated",
     "sequence",
     "stored_by",
     "substitute",

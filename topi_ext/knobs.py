@@ -1,7 +1,7 @@
 """The choices that schedules of a convolution leave open, and which of them fit a workload."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -153,68 +153,78 @@ def check_knobs(workload: ConvolutionWorkload, knobs: Knobs) -> None:
     Raises :class:`RelayLayoutError`: a tile longer than its axis would address memory before it.
     """
     if isinstance(knobs, WinogradKnobs):
-        problem = _winograd_misfit(workload, knobs)
+        problem = next(_winograd_misfits(workload, knobs), None)
     else:
-        problem = _misfit(workload, knobs)
+        problem = next(_misfits(workload, knobs), None)
     if problem:
         raise RelayLayoutError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
 
 
-def _misfit(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> str | None:
-    """What is wrong, if anything."""
+def _misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
+    """What is wrong, one after the other: the first is all that is asked for."""
     if knobs.lanes < 1 or knobs.tile_pixels < 1 or knobs.tile_channels < 1:
-        return "a tile is empty"
-    height, width = int(workload.out_height), int(workload.out_width)
-    run = height * width if fuses_rows(workload) else width
-    pixels = knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
-    channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
-    rows = math.ceil(run / pixels) if fuses_rows(workload) else math.ceil(height / max(1, knobs.tile_rows))
+        yield "a tile is empty"
+    if knobs.order not in get_args(Order):
+        yield f"unknown order '{knobs.order}'"
+    if knobs.pad_at not in get_args(PadAt):
+        yield f"unknown place to pad '{knobs.pad_at}'"
+    yield from _tile_misfits(workload, knobs)
+    if knobs.order == "pixels" and "H" not in workload.out_layout:
+        yield "no rows to split among threads"
+    if isinstance(workload, SeparableWorkload) and (knobs.order, knobs.pad_at) != ("pixels", "chunk"):
+        yield "two convolutions in one kernel go by chunks of rows"
+    if knobs.matrix_rows != 0 and not _fits_matrices(workload, knobs):
+        yield "its matrices fit no registers"
+    if workload.paired_words and not knobs.matrix_rows:
+        yield "weights in pairs of words are multiplied as matrices alone"
+    if knobs.tile_rows != 1 and not (knobs.matrix_rows and 1 < knobs.tile_rows <= int(workload.out_height)):
+        yield f"tile of {knobs.tile_rows} rows"
+    if knobs.pad_at == "chunk":
+        yield from _chunk_padding_misfits(workload, knobs)
+
+
+def _tile_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
+    """What is wrong with a tile that is not empty, and with the chunks of rows that threads take."""
+    run, pixels = _run_of_pixels(workload), _tile_pixels(workload, knobs)
+    if pixels > run:
+        yield f"tile of {pixels} pixels on a run of {run}"
+    channels = _tile_channels(workload, knobs)
+    if channels > tiled_channels(workload):
+        yield f"tile of {channels} channels of {tiled_channels(workload)}"
     block = max(block_of(workload.out_layout, "C"), workload.padded_lanes)
-    problems = [
-        (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
-        (knobs.pad_at not in get_args(PadAt), f"unknown place to pad '{knobs.pad_at}'"),
-        (pixels > run, f"tile of {pixels} pixels on a run of {run}"),
-        (
-            channels > tiled_channels(workload),
-            f"tile of {channels} channels of {tiled_channels(workload)}",
-        ),
-        (
-            block > 1 and knobs.lanes != block and not _is_part(workload, knobs),
-            f"{knobs.lanes} lanes for blocks of {block}",
-        ),
-        (knobs.rows < 1 or rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
-        (
-            not knobs.matrix_rows and knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)),
-            f"no vectors of {knobs.steps} channels of the data",
-        ),
-        (knobs.order == "pixels" and "H" not in workload.out_layout, "no rows to split among threads"),
-        (
-            isinstance(workload, SeparableWorkload) and (knobs.order, knobs.pad_at) != ("pixels", "chunk"),
-            "two convolutions in one kernel go by chunks of rows",
-        ),
-        (
-            knobs.order == "channels" and knobs.pad_at == "chunk" and not pads_by_chunk(workload, channels),
-            "padding by chunk where a tile's input channels are no run of the same length",
-        ),
-        (knobs.matrix_rows != 0 and not _fits_matrices(workload, knobs), "its matrices fit no registers"),
-        (
-            workload.paired_words and not knobs.matrix_rows,
-            "weights in pairs of words are multiplied as matrices alone",
-        ),
-        (
-            knobs.tile_rows != 1 and not (knobs.matrix_rows and 1 < knobs.tile_rows <= height),
-            f"tile of {knobs.tile_rows} rows",
-        ),
-        (
-            knobs.pad_at == "chunk" and height % max(1, knobs.tile_rows) != 0,
-            f"padding by chunk where tiles of {knobs.tile_rows} rows overlap",
-        ),
-        (
-            knobs.pad_at == "chunk" and fuses_rows(workload) and run % pixels != 0,
-            f"padding by chunk where tiles of {pixels} pixels overlap",
-        ),
-    ]
-    return next((problem for found, problem in problems if found), None)
+    if block > 1 and knobs.lanes != block and not _is_part(workload, knobs):
+        yield f"{knobs.lanes} lanes for blocks of {block}"
+    fused = fuses_rows(workload)
+    rows = math.ceil(run / pixels if fused else int(workload.out_height) / max(1, knobs.tile_rows))
+    if knobs.rows < 1 or rows % knobs.rows != 0:
+        yield f"chunks of {knobs.rows} rows do not divide {rows}"
+    if not knobs.matrix_rows and knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)):
+        yield f"no vectors of {knobs.steps} channels of the data"
+
+
+def _chunk_padding_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
+    """What is wrong with padding each chunk by itself."""
+    run, pixels = _run_of_pixels(workload), _tile_pixels(workload, knobs)
+    if knobs.order == "channels" and not pads_by_chunk(workload, _tile_channels(workload, knobs)):
+        yield "padding by chunk where a tile's input channels are no run of the same length"
+    if int(workload.out_height) % knobs.tile_rows != 0:
+        yield f"padding by chunk where tiles of {knobs.tile_rows} rows overlap"
+    if fuses_rows(workload) and run % pixels != 0:
+        yield f"padding by chunk where tiles of {pixels} pixels overlap"
+
+
+def _run_of_pixels(workload: ConvolutionWorkload) -> int:
+    """How many pixels lie in the run that tiles divide: a row, or the image where rows are fused."""
+    width = int(workload.out_width)
+    return int(workload.out_height) * width if fuses_rows(workload) else width
+
+
+def _tile_pixels(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> int:
+    return knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
+
+
+def _tile_channels(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> int:
+    return knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
 
 
 def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
@@ -236,43 +246,38 @@ def _is_part(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
     return workload.is_depthwise and whole and knobs.tile_channels == 1
 
 
-def _winograd_misfit(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> str | None:
+def _winograd_misfits(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Iterator[str]:
+    """The same of Winograd's."""
     if not suits_winograd(workload):
-        return (
+        yield (
             "Winograd is for 3x3 kernels without strides, dilation and groups, for channels innermost, and "
             "for float32 or bytes that are multiplied as int16"
         )
     if knobs.tile not in POINTS:
-        return f"no tiles of {knobs.tile} results"
+        yield f"no tiles of {knobs.tile} results"
     if min(knobs.in_lanes, knobs.out_lanes, knobs.tile_pixels, knobs.tile_channels, knobs.rows) < 1:
-        return "a tile is empty"
-    rows, columns = winograd_tiles(workload, knobs.tile)
-    pixels = columns * (knobs.rows if knobs.order == "pixels" else rows)
+        yield "a tile is empty"
+    if knobs.order not in get_args(Order):
+        yield f"unknown order '{knobs.order}'"
+    if knobs.tile not in winograd_tile_sizes(workload):
+        yield f"no room in int32 for tiles of {knobs.tile} results"
+    if workload.in_channels % knobs.in_lanes != 0 or knobs.in_lanes % workload.word != 0:
+        yield f"{knobs.in_lanes} lanes of {workload.in_channels} channels"
+    if workload.out_channels % (knobs.out_lanes * knobs.tile_channels) != 0:
+        yield f"tile of {knobs.tile_channels} times {knobs.out_lanes} channels of {workload.out_channels}"
     block = block_of(workload.out_layout, "C")
-    problems = [
-        (knobs.order not in get_args(Order), f"unknown order '{knobs.order}'"),
-        (
-            knobs.tile not in winograd_tile_sizes(workload),
-            f"no room in int32 for tiles of {knobs.tile} results",
-        ),
-        (
-            workload.in_channels % knobs.in_lanes != 0 or knobs.in_lanes % workload.word != 0,
-            f"{knobs.in_lanes} lanes of {workload.in_channels} channels",
-        ),
-        (
-            workload.out_channels % (knobs.out_lanes * knobs.tile_channels) != 0,
-            f"tile of {knobs.tile_channels} times {knobs.out_lanes} channels of {workload.out_channels}",
-        ),
-        (block > 1 and knobs.out_lanes != block, f"{knobs.out_lanes} lanes for blocks of {block}"),
-        (rows % knobs.rows != 0, f"chunks of {knobs.rows} rows do not divide {rows}"),
-        (knobs.pad_at not in get_args(PadAt), f"unknown place to pad '{knobs.pad_at}'"),
-        (
-            knobs.pad_at == "chunk" and knobs.order == "channels",
-            "padding by chunk where chunks are of channels",
-        ),
-        (pixels % knobs.tile_pixels != 0, f"{knobs.tile_pixels} tiles do not divide {pixels}"),
-    ]
-    return next((problem for found, problem in problems if found), None)
+    if block > 1 and knobs.out_lanes != block:
+        yield f"{knobs.out_lanes} lanes for blocks of {block}"
+    rows, columns = winograd_tiles(workload, knobs.tile)
+    if rows % knobs.rows != 0:
+        yield f"chunks of {knobs.rows} rows do not divide {rows}"
+    if knobs.pad_at not in get_args(PadAt):
+        yield f"unknown place to pad '{knobs.pad_at}'"
+    if knobs.pad_at == "chunk" and knobs.order == "channels":
+        yield "padding by chunk where chunks are of channels"
+    pixels = columns * (knobs.rows if knobs.order == "pixels" else rows)
+    if pixels % knobs.tile_pixels != 0:
+        yield f"{knobs.tile_pixels} tiles do not divide {pixels}"
 
 
 def check_strip(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> None:

@@ -13,9 +13,10 @@ from topi_ext.winograd import INTEGER_POINTS, winograd_matrices
 from topi_ext.workload import WIDENED, ConvolutionWorkload, word_elements
 from topi_ext.workload_facts import pairs_pixels, suits_matrices, suits_winograd
 
-Words = Literal["whole", "halves", "pairs", "none"]
+Words = Literal["whole", "halves", "pairs", "wide", "none"]
 """How a kernel of bytes stores its words: each by itself, the lower two bytes of a vector of them before the
-upper two, two words of an output side by side, or without any."""
+upper two, two words of an output side by side, as two int16 that it makes of the data when it copies them, or
+without any."""
 
 PAIR = 2
 """Products that are added to 16 bits."""
@@ -70,7 +71,6 @@ def integer_form(
     *,
     signed_words: bool = False,
     pixel_words: bool = False,
-    wide_words: bool = False,
     words: Words = "whole",
 ) -> ConvolutionWorkload:
     """The workload whose kernel computes ``workload``, one of uint8 data that accumulates int32.
@@ -79,15 +79,14 @@ def integer_form(
     zeros that fill up the window. Without either, as in depthwise convolutions, sums that float32 holds
     exactly are made of float32. Other workloads, and those of three dimensions, stay as they are. With
     ``signed_words`` dot products take data of int8, which the caller has to subtract 128 for. With
-    ``pixel_words`` those of depthwise convolutions run along a row. With ``wide_words`` a word is two int16,
-    which the kernel makes of the data when it copies it. In "pairs" ``words`` are those of channels that
-    products of matrices suit; where they suit none, the workload stays as it is.
+    ``pixel_words`` those of depthwise convolutions run along a row. In "pairs" ``words`` are those of
+    channels that products of matrices suit; where they suit none, the workload stays as it is.
     """
     if (workload.dtype, workload.out_dtype) != ("uint8", "int32") or workload.depth:
         return workload
     plain = _without_padded_lanes(workload)
     taps = workload.group_in_channels * workload.kernel[0] * workload.kernel[1]
-    if wide_words:
+    if words == "wide":
         worded = _in_words(replace(workload, dtype=WIDENED), word_elements(WIDENED, workload.out_dtype))
     else:
         worded = _in_words(workload, WORD_BYTES, words) if words != "none" else None
@@ -134,7 +133,7 @@ def integer_forms(
         if not suits_winograd(wide):
             return [form]
         return [form, replace(wide, spare_bits=weight.spare_bits)]
-    wide = integer_form(workload, wide_words=True)
+    wide = integer_form(workload, words="wide")
     if weight is None:
         return [wide]
     if suits_winograd(wide):

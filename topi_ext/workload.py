@@ -221,7 +221,7 @@ class ConvolutionWorkload:
 
     @staticmethod
     def from_json(text: str) -> "ConvolutionWorkload":
-        fields = _from_json(text)
+        fields = with_tuples(json.loads(text))
         return workload_class(fields)(**fields)
 
 
@@ -350,7 +350,7 @@ class PoolingWorkload:
 
     @staticmethod
     def from_json(text: str) -> "PoolingWorkload":
-        return PoolingWorkload(**_from_json(text))
+        return PoolingWorkload(**with_tuples(json.loads(text)))
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,7 @@ class TransformWorkload:
 
     @staticmethod
     def from_json(text: str) -> "TransformWorkload":
-        return TransformWorkload(**_from_json(text))
+        return TransformWorkload(**with_tuples(json.loads(text)))
 
 
 def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int) -> int:
@@ -428,6 +428,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, str)) else str(value)
 
 
-def _from_json(text: str) -> dict[str, Any]:
-    fields = json.loads(text)
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+def with_tuples(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a workload that JSON has read, which makes lists of tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}

@@ -17,7 +17,7 @@ from typing import Literal, TypedDict
 from relay_layout.bench.machine import Machine, describe_machine
 from relay_layout.bench.peers import OURS
 from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
-from relay_layout.bench.table import align
+from relay_layout.bench.table import columns_of_numbers
 from relay_layout.checking import check
 from relay_layout.errors import InputError
 from topi_ext.whole_file import replaced
@@ -119,7 +119,7 @@ def format_changes(found: list[Change], when: str) -> str:
         )
     mean = statistics.geometric_mean(each["change"] for each in found)
     heading = f"relay-layout against {when}, ms; change: time now over time before, less the machine's"
-    return f"{heading}\n{align(rows)}\ngeometric mean of the changes {mean - 1:+.1%}"
+    return f"{heading}\n{columns_of_numbers(rows)}\ngeometric mean of the changes {mean - 1:+.1%}"
 
 
 def _change(before: ModelResult, after: ModelResult) -> Change:

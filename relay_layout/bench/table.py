@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE
 from relay_layout.bench.peers import OURS, PEERS
 from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
+from relay_layout.columns import columns
 
 _ABSENT = "-"
 
@@ -56,20 +57,21 @@ def _latencies(result: BenchResult, names: Sequence[str]) -> str:
             if name != OURS:
                 row.append(_ratio(model["ratios"].get(name)))
         rows.append(row)
-    return align([*rows, mean] if any(mean[1:]) else rows)
+    return columns_of_numbers([*rows, mean] if any(mean[1:]) else rows)
 
 
 def _errors(models: Sequence[ModelResult], names: Sequence[str]) -> str:
     rows = [["model", *names]]
     rows += [[model["model"], *(_error(model["peers"].get(name)) for name in names)] for model in models]
-    return "largest error of the outputs, relative to onnxruntime's largest value\n" + align(rows)
+    heading = "largest error of the outputs, relative to onnxruntime's largest value"
+    return f"{heading}\n{columns_of_numbers(rows)}"
 
 
 def _starts(models: Sequence[ModelResult], names: Sequence[str]) -> str:
     rows = [["model", *names]]
     rows += [[model["model"], *(_start(model["peers"].get(name)) for name in names)] for model in models]
     heading = f"seconds to the first outputs: import, load or compile, one run; {OURS} loads an artifact"
-    return f"{heading}\n{align(rows)}"
+    return f"{heading}\n{columns_of_numbers(rows)}"
 
 
 def _notes(models: Sequence[ModelResult], names: Sequence[str]) -> list[str]:
@@ -108,12 +110,6 @@ def _error(peer: PeerResult | None) -> str:
     return text + ("!" if peer["agrees"] is False else "")
 
 
-def align(rows: Sequence[Sequence[str]]) -> str:
+def columns_of_numbers(rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width: the first to the left, numbers to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return columns(rows, right=range(1, len(rows[0])))

@@ -16,7 +16,7 @@ from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Signature
 from relay_layout.relay.callbacks import CONVERT
-from relay_layout.relay.layout_rules import rules_for
+from relay_layout.relay.callbacks.rules import rules_for
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import (
     CONVOLUTION_AXES,

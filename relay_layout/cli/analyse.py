@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options
-from relay_layout.cli.output import Outcome, progress, table
+from relay_layout.cli.output import Outcome, progress
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def format_analyses(found: "Sequence[TaskAnalysis]", goal: float) -> str:
     after = sum(row.task.weight * row.chosen.microseconds for row in found)
     untuned = sum(row.task.weight * row.default.microseconds for row in found)
     return (
-        f"{table(rows)}\n"
+        f"{columns(rows)}\n"
         f"{goal:.0%} of the multiply-add throughput without spills: {reached} of {len(found)} kernels, "
         f"by default {before}\n"
         f"{goal:.0%} of what epilogue and stores in a loop leave of it: {of_attainable} of {len(found)} "

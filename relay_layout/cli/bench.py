@@ -80,35 +80,52 @@ def run(arguments: Namespace) -> Outcome:
     shapes = options.input_shapes(arguments)
     if arguments.layers:
         return _run_layers(arguments, shapes)
-    from relay_layout import host
-
     if arguments.neighbours is not None and (arguments.save is not None or arguments.against is not None):
         raise InputError("--save and --against are for a machine by itself; leave out --neighbours")
-    from relay_layout.bench import format_table, history, run_bench
-    from relay_layout.bench.compare import ROUNDED_TOLERANCE
-    from relay_layout.bench.neighbours import neighbours
+    from relay_layout import host
+    from relay_layout.bench import format_table, history
     from relay_layout.targets import resolve_target
 
     # Before a model is prepared for every peer.
     resolve_target(precision=arguments.precision)
-    rounded = arguments.precision != "fp32"
-
     threads = arguments.threads or host.cpu_count()
     saved = None
     if arguments.against is not None:
         saved = history.load(arguments.against)
         history.check_comparable(arguments.against, saved, threads)
     saving = None if arguments.save is None else _Saving(arguments.save)
+    result, interrupts = _measured(arguments, shapes, threads, saving)
+    failed = subject_failed(result)
+    if interrupts:
+        note(f"interrupted: {len(result['models'])} of {len(arguments.models)} models are measured")
+    if saved is None:
+        return Outcome(result, format_table(result), _status(interrupts, failed, saving))
+    found = history.changes(saved["result"], result)
+    failed = failed or any(each["verdict"] == "slower" for each in found)
+    text = f"{format_table(result)}\n\n{history.format_changes(found, saved['time'])}"
+    return Outcome({**result, "against": found}, text, _status(interrupts, failed, saving))
+
+
+def _measured(
+    arguments: Namespace,
+    shapes: Mapping[str, Sequence[int]] | None,
+    threads: int,
+    saving: "_Saving | None",
+) -> tuple["BenchResult", Sequence[int]]:
+    """The latencies of all models, or of those before the first interrupt; and the interrupts."""
+    from relay_layout.bench import run_bench
+    from relay_layout.bench.compare import ROUNDED_TOLERANCE
+    from relay_layout.bench.neighbours import neighbours
+
+    rounded = arguments.precision != "fp32"
     with (
         tempfile.TemporaryDirectory(prefix="relay-layout-") as folder,
         neighbours(arguments.neighbours or 0),
         noted_interrupts() as interrupts,
     ):
+        files = model_files(arguments.models, shapes or {}, Path(folder))
         result = run_bench(
-            [
-                (f"{label} {arguments.precision}" if rounded else label, path)
-                for label, path in model_files(arguments.models, shapes or {}, Path(folder))
-            ],
+            [(f"{label} {arguments.precision}" if rounded else label, path) for label, path in files],
             arguments.peers,
             threads=threads,
             seconds=arguments.seconds or MODEL_SECONDS,
@@ -123,15 +140,7 @@ def run(arguments: Namespace) -> Outcome:
             measured=saving,
             interrupted=lambda: bool(interrupts),
         )
-    failed = subject_failed(result)
-    if interrupts:
-        note(f"interrupted: {len(result['models'])} of {len(arguments.models)} models are measured")
-    if saved is None:
-        return Outcome(result, format_table(result), _status(interrupts, failed, saving))
-    found = history.changes(saved["result"], result)
-    failed = failed or any(each["verdict"] == "slower" for each in found)
-    text = f"{format_table(result)}\n\n{history.format_changes(found, saved['time'])}"
-    return Outcome({**result, "against": found}, text, _status(interrupts, failed, saving))
+    return result, interrupts
 
 
 class _Saving:

@@ -8,7 +8,8 @@ from typing import Any
 
 from relay_layout.cli import options
 from relay_layout.cli.layout_report import layout_rows
-from relay_layout.cli.output import Outcome, one_line, progress, size_text, table
+from relay_layout.cli.output import Outcome, one_line, progress, size_text
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 from relay_layout.report.files import check_report_path
 
@@ -87,7 +88,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     for build in report.get("targets", [report]):
         rows += _build_rows(build)
     rows.append(["compiled in", f"{report['compile_seconds']:.1f} s"])
-    return table(rows)
+    return columns(rows)
 
 
 def _build_rows(report: Mapping[str, Any]) -> list[list[str]]:

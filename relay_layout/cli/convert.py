@@ -4,7 +4,8 @@ from argparse import ArgumentParser, Namespace
 
 from relay_layout.cli import options
 from relay_layout.cli.layout_report import layout_rows
-from relay_layout.cli.output import Outcome, note, table
+from relay_layout.cli.output import Outcome, note
+from relay_layout.columns import columns
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,7 +21,7 @@ def run(arguments: Namespace) -> Outcome:
 
     conversion = relay_layout.convert(arguments.model, **keywords)
     report = conversion.report
-    summary = table(
+    summary = columns(
         [
             *layout_rows(report),
             ["layout transforms", f"{report['layout_transforms']} on activations and anything computed"],

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relay_layout.cli import options, values
 from relay_layout.cli.main import guarded, perform
-from relay_layout.cli.output import Outcome, note, progress, table
+from relay_layout.cli.output import Outcome, note, progress
+from relay_layout.columns import columns
 from relay_layout.errors import RelayLayoutError
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def format_report(report: Mapping[str, Any]) -> str:
         ["compiled in", f"{report['compile_seconds']:.1f} s"],
         ["all of this", f"{report['seconds']:.1f} s"],
     ]
-    return f"{heading}\n\n{table(rows)}\n\n{table(facts)}"
+    return f"{heading}\n\n{columns(rows)}\n\n{columns(facts)}"
 
 
 def _agreement(report: Mapping[str, Any]) -> str:

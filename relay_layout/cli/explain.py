@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> Outcome:
 
 def _of_report(arguments: Namespace) -> Outcome:
     """What the report holds, of the target that ``--target`` names or of all."""
-    given = [each.name for each in options.LAYOUTS if getattr(arguments, each.name[2:].replace("-", "_"))]
+    given = [each.name for each in options.LAYOUTS if each.is_given(arguments)]
     if given:
         raise InputError(
             f"{arguments.model} tells what was compiled, which {given[0]} cannot change; explain the model"

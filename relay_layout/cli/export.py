@@ -5,7 +5,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from relay_layout.cli import options
-from relay_layout.cli.output import Outcome, size_text, table
+from relay_layout.cli.output import Outcome, size_text
+from relay_layout.columns import columns
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,4 +41,4 @@ def run(arguments: Namespace) -> Outcome:
         ["runtime", runtime],
         ["build", f"cmake -S {sources} -B build && cmake --build build && build/example {network}"],
     ]
-    return Outcome(report, table(rows))
+    return Outcome(report, columns(rows))

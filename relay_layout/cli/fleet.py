@@ -10,8 +10,9 @@ from relay_layout.cli import options
 from relay_layout.cli.fleet_page import StatusPage
 from relay_layout.cli.interrupts import INTERRUPTED, stop_requests
 from relay_layout.cli.log import tell_problems
-from relay_layout.cli.output import Outcome, one_line, table
+from relay_layout.cli.output import Outcome, one_line
 from relay_layout.cli.search import SEARCH, tuning_job
+from relay_layout.columns import columns
 from relay_layout.errors import InputError, RelayLayoutError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     for board in report["boards"]:
         counts = [str(board[name]) for name in ("measured", "failed", "lost")]
         boards.append([board["place"], board["key"], *counts])
-    return f"{table(rows)}\n{table(boards)}"
+    return f"{columns(rows)}\n{columns(boards)}"
 
 
 def _jobs(arguments: Namespace, asked: options.ModelOptions) -> "list[FleetJob]":

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from relay_layout.cli.output import note, one_line, table
+from relay_layout.cli.output import is_watched, note, one_line
+from relay_layout.columns import columns
 
 if TYPE_CHECKING:
     from relay_layout.tuning.fleet.status import FleetStatus, TargetStatus
@@ -23,7 +24,7 @@ class StatusPage:
     """What is told stays above the page."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._live = is_watched()
         self._page: list[str] = []
         self._drawn = 0
         self._last = -inf
@@ -81,7 +82,7 @@ def page(status: "FleetStatus") -> list[str]:
         rows.append(
             [board.place, board.key, board.state, str(board.measured), str(board.failed), board.now or "-"]
         )
-    return [one_line(head), "", *table(targets).splitlines(), "", *table(rows).splitlines()]
+    return [one_line(head), "", *columns(targets).splitlines(), "", *columns(rows).splitlines()]
 
 
 def target_line(status: "FleetStatus", target: "TargetStatus") -> str:

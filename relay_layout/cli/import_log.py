@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from relay_layout.cli import options
-from relay_layout.cli.output import Outcome, one_line, table
+from relay_layout.cli.output import Outcome, one_line
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 
 _MOST_LINES = 8
@@ -54,7 +55,7 @@ def format_report(report: Mapping[str, Any]) -> str:
         rows.append(["failed there", f"{one_line(what)}: {_numbers(lines)}"])
     for reason, lines in report["refused"].items():
         rows.append(["not carried", f"{one_line(reason)}: {_numbers(lines)}"])
-    return table(rows)
+    return columns(rows)
 
 
 def _numbers(lines: Sequence[int]) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options
-from relay_layout.cli.output import Outcome, note, one_line, table
+from relay_layout.cli.output import Outcome, note, one_line
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 from relay_layout.explanation.text import counted
 
@@ -65,7 +66,7 @@ def _merge(logs: Sequence[str], output: str) -> Outcome:
         "records_written": len(best),
         "problems": problem_list(problems),
     }
-    text = table(
+    text = columns(
         [
             [
                 "read",
@@ -96,7 +97,7 @@ def _check(logs: Sequence[str]) -> Outcome:
         "problems": problem_list(problems),
     }
     origins = ", ".join(f"{count} {origin}" for origin, count in sorted(by_origin.items()))
-    text = table(
+    text = columns(
         [
             ["records", f"{len(records)} ({origins})" if origins else "none"],
             ["workloads", str(workloads)],

@@ -17,9 +17,9 @@ from relay_layout.cli.output import (
     note,
     one_line,
     stdout_to_stderr,
-    table,
     write_stdout,
 )
+from relay_layout.columns import columns
 from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
 from relay_layout.versions import __version__
 from relay_layout.without_torch import without_torch
@@ -165,7 +165,7 @@ def _reason(error: Exception) -> str:
 
 
 def _help() -> str:
-    verbs = table([["", verb, description] for verb, description in VERBS.items()])
+    verbs = columns([["", verb, description] for verb, description in VERBS.items()])
     return (
         "usage: relay-layout VERB ...\n\n"
         "Compile convolutional networks with layouts chosen for the whole graph.\n\n"

@@ -42,6 +42,11 @@ class Option:
     name: str
     settings: Mapping[str, Any]
 
+    def is_given(self, arguments: Namespace) -> bool:
+        """Whether a command line says something else than leaving it out does."""
+        value = getattr(arguments, self.settings.get("dest", self.name.removeprefix("--").replace("-", "_")))
+        return bool(value) != (self.settings.get("action") == "store_false")
+
 
 def add(parser: ArgumentParser, *options: Option) -> None:
     """Declares arguments in the order in which help names them."""
@@ -99,10 +104,16 @@ RECORDS = (
         metavar="FILE",
         help="logs of relay-layout tune to take kernels and costs from, beside the package's own",
     ),
-    option("--no-shipped-records", action="store_true", help="leave out the tuning records of the package"),
+    option(
+        "--no-shipped-records",
+        dest="shipped_records",
+        action="store_false",
+        help="leave out the tuning records of the package",
+    ),
     option(
         "--no-winograd",
-        action="store_true",
+        dest="winograd",
+        action="store_false",
         help="no Winograd convolutions: slower, and rounding as the direct convolution does",
     ),
 )
@@ -231,8 +242,8 @@ def records(arguments: Namespace) -> dict[str, Any]:
     """The keyword arguments of :data:`RECORDS` for ``compile`` and ``resolve_target``."""
     return {
         "tuning_records": arguments.tuning_records,
-        "shipped_records": not arguments.no_shipped_records,
-        "winograd": not arguments.no_winograd,
+        "shipped_records": arguments.shipped_records,
+        "winograd": arguments.winograd,
     }
 
 

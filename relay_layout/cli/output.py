@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -32,12 +32,17 @@ def note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def is_watched() -> bool:
+    """Whether standard error is a terminal, at which somebody may be looking."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def progress(line: str) -> None:
     """Says on standard error what is going on, if somebody is looking.
 
     In a pipe or a log nothing but an error may appear there, so that an error is one line.
     """
-    if sys.stderr is not None and sys.stderr.isatty():
+    if is_watched():
         note(line)
 
 
@@ -91,13 +96,6 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in joined)
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns, two spaces apart."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
-
-
 def size_text(size: int) -> str:
     """A number of bytes for people, such as ``102.4 MB``."""
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
@@ -109,11 +107,11 @@ def size_text(size: int) -> str:
 __all__ = [
     "Outcome",
     "discard_stdout",
+    "is_watched",
     "note",
     "one_line",
     "progress",
     "size_text",
     "stdout_to_stderr",
-    "table",
     "write_stdout",
 ]

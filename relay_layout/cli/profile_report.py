@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relay_layout.cli.output import one_line
-from relay_layout.explanation.text import columns
+from relay_layout.columns import columns
 from relay_layout.report.rates import share
 from relay_layout.report.schema import Report
 from relay_layout.report.times import add_times, times_of

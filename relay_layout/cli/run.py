@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.cli import options, values
-from relay_layout.cli.output import Outcome, one_line, progress, table
+from relay_layout.cli.output import Outcome, one_line, progress
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 from relay_layout.report.files import check_report_path, read_report, write_report
 
@@ -189,7 +190,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     for output in report["outputs"]:
         rows.append([f"output {one_line(output['name'])}", f"{output['dtype']} {output['shape']}"])
     if "profile" not in report:
-        return table(rows)
+        return columns(rows)
     from relay_layout.cli.profile_report import format_profile
 
-    return f"{table(rows)}\n{format_profile(report['profile'])}"
+    return f"{columns(rows)}\n{format_profile(report['profile'])}"

@@ -59,7 +59,7 @@ def tuning_job(
         patience=arguments.patience,
         strategy=arguments.strategy or ("tiles" if modelled else "model"),
         time_limit=arguments.time_limit,
-        winograd=not arguments.no_winograd,
+        winograd=arguments.winograd,
     )
     return TuningJob(
         arguments.models,

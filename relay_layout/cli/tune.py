@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from relay_layout.cli import options
 from relay_layout.cli.interrupts import INTERRUPTED, stop_requests
 from relay_layout.cli.log import tell_problems
-from relay_layout.cli.output import Outcome, note, one_line, progress, table
+from relay_layout.cli.output import Outcome, is_watched, note, one_line, progress
 from relay_layout.cli.search import SEARCH, tuning_job
+from relay_layout.columns import columns
 from relay_layout.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def format_report(report: Mapping[str, Any]) -> str:
     measured = f"{report['measured']} kernels in {report['seconds']:.0f} s, {report['failed']} failed"
     if report["lost"]:
         measured += f", {report['lost']} left out with the machines they lost"
-    totals = table(
+    totals = columns(
         [
             *(moved if transforms["tasks"] else []),
             ["measured", measured],
@@ -102,7 +103,7 @@ def format_report(report: Mapping[str, Any]) -> str:
             ["ended", report["ended"]],
         ]
     )
-    return f"{table(rows)}\n{totals}" if report["tasks"] else totals
+    return f"{columns(rows)}\n{totals}" if report["tasks"] else totals
 
 
 def _measurer(target: "BuildTarget", remote: "RemoteDevice | None", *, modelled: bool) -> "Measurer":
@@ -117,7 +118,7 @@ class _Display:
     """Progress on standard error: one line that is written over on a terminal, now and then one elsewhere."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._live = is_watched()
         self._width = 0
         self._last = -inf
 

@@ -4,8 +4,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from relay_layout.columns import columns
 from relay_layout.explanation.facts import Alternative, Obstacle, OperatorFact, TransformFact
-from relay_layout.explanation.text import columns, counted, layouts
+from relay_layout.explanation.text import counted, layouts
 from relay_layout.explanation.words import shown
 
 _MODELLED = "modelled"

@@ -21,16 +21,3 @@ def _shortened(layouts: Sequence[str]) -> str:
 def counted(count: int, noun: str) -> str:
     """``1 transform``, ``2 transforms``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Columns two spaces apart, those of ``right`` aligned at their ends."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.bodies import BODY, STEP, kind_of, parts_of, run_by
-from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extents.counts import Counts
 from relay_layout.ir import as_extent
 
 

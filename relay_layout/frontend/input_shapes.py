@@ -1,6 +1,6 @@
 """Shapes that a caller gives for a model's inputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 
@@ -20,6 +20,11 @@ class Input:
     shape: tuple[int | str, ...] | None
 
 
+def unknown_input(label: str, name: str, names: Iterable[str]) -> ModelError:
+    """The error about a shape that is given for something else than one of the inputs, ``names``."""
+    return ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
+
+
 def settle_shapes(
     inputs: Mapping[str, Input], given: Mapping[str, Sequence[int]], label: str
 ) -> dict[str, tuple[int | str, ...]]:
@@ -32,7 +37,7 @@ def settle_shapes(
     settled = {}
     for name, shape in given.items():
         if name not in inputs:
-            raise ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(inputs) or 'none'}")
+            raise unknown_input(label, name, inputs)
         settled[name] = _given_shape(inputs[name], shape, symbols, label)
     for name, declared in inputs.items():
         if name not in settled:

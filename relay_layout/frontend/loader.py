@@ -11,7 +11,7 @@ from tvm import IRModule
 
 from relay_layout import models
 from relay_layout.errors import ModelError
-from relay_layout.frontend.input_shapes import positive_extents
+from relay_layout.frontend.input_shapes import positive_extents, unknown_input
 from relay_layout.frontend.onnx import from_onnx
 from relay_layout.frontend.relay import from_relay
 from relay_layout.frontend.tflite import from_tflite
@@ -153,7 +153,7 @@ def builtin_network(name: str, shapes: Shapes) -> models.Network:
     """
     for given in shapes:
         if given != "input":
-            raise ModelError(f"model '{name}' has no input '{given}'; its inputs are input")
+            raise unknown_input(f"model '{name}'", given, ["input"])
     if not shapes:
         return models.build(name)
     extents = positive_extents(shapes["input"], f"model '{name}': input 'input'")

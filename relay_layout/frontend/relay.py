@@ -10,7 +10,7 @@ from tvm import IRModule
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
-from relay_layout.frontend.input_shapes import positive_extents
+from relay_layout.frontend.input_shapes import positive_extents, unknown_input
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import (
     Call,
@@ -65,7 +65,7 @@ def _with_shapes(module: Module, shapes: Mapping[str, Sequence[int]], label: str
     names = [parameter.name for parameter in main.params]
     for name in shapes:
         if name not in names:
-            raise ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
+            raise unknown_input(label, name, names)
     changed = {
         parameter: Var(parameter.name, _settled(parameter, shapes[parameter.name], label))
         for parameter in main.params

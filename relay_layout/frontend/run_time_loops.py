@@ -13,7 +13,7 @@ from tvm import relax, tirx
 
 from relay_layout.bodies import BRANCH, JOIN, OTHERWISE, STATES, STEP, join_name
 from relay_layout.frontend.body_building import Bodies, Body
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.values import (
     TensorSequence,

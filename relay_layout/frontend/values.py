@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.ir import Extent, as_extent
 
 Array = NDArray[Any]

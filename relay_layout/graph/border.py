@@ -4,7 +4,7 @@ from tvm import relax
 
 from relay_layout.graph.nodes import Graph
 from relay_layout.graph.window_bounds import window_bounds
-from relay_layout.ir import function_attributes
+from relay_layout.ir import fields_of, function_attributes
 
 USUAL = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 """What the dimensions of a tensor are called in a module without convolutions."""
@@ -32,8 +32,7 @@ def input_names(function: relax.Function) -> list[str]:
 def output_names(function: relax.Function) -> list[str]:
     """Names of the outputs: those that the front end recorded, or ``output``, numbered where several."""
     names = [str(name) for name in function_attributes(function).get("output_names", ())]
-    result = function.ret_ty
-    count = len(result.fields) if isinstance(result, relax.TupleType) else 1
+    count = len(fields_of(function.ret_ty))
     own = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
     return names if len(names) == count else own
 

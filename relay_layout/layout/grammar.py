@@ -10,7 +10,7 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, NoReturn
 
 from relay_layout.errors import LayoutError
@@ -85,6 +85,14 @@ def read(text: str) -> Parts:
             axes.append(Axis(name, _number(text, match["size"], position)))
         position = match.end()
     # Only now: a block may be written before the axis that it splits.
+    _check_blocks(text, axis_at, block_at, alignment)
+    return Parts(tuple(axes), tuple(alignment.items()))
+
+
+def _check_blocks(
+    text: str, axis_at: Mapping[str, int], block_at: Mapping[str, int], alignment: Mapping[str, int]
+) -> None:
+    """LayoutError for a block of an axis that is not there, or that has an alignment."""
     for name, position in block_at.items():
         if name not in axis_at:
             _fail(
@@ -98,7 +106,6 @@ def read(text: str) -> Parts:
                 f"axis '{name}' has both an alignment at position {axis_at[name] + 1} "
                 f"and a block at position {position}; keep one of them",
             )
-    return Parts(tuple(axes), tuple(alignment.items()))
 
 
 def write(axes: Iterable[Axis], alignments: Iterable[tuple[str, int]]) -> str:

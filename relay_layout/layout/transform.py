@@ -4,7 +4,7 @@
 numbers of the dimensions of another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -321,6 +321,16 @@ def _digit_extent(split: _Split, shape: Sequence[int]) -> int:
     return shape[split.position] // split.divide if split.factor is None else split.factor
 
 
+def _cut(digit: _Digit, units: Sequence[int]) -> Iterator[tuple[int, _Split]]:
+    """The parts of a digit between those of ``units`` that lie inside it, each with the unit it begins at."""
+    if digit.factor == 1:
+        return
+    inside = [unit for unit in units if digit.unit <= unit < digit.end]
+    for unit, end in zip(inside, [*inside[1:], digit.end], strict=True):
+        factor = None if end == float("inf") else int(end) // unit
+        yield unit, _Split(digit.position, unit // digit.unit, factor)
+
+
 @lru_cache(maxsize=4096)
 def _single_transpose(source: Layout, target: Layout) -> tuple[tuple[_Split, ...], tuple[int, ...]] | None:
     """How to split the dimensions of ``source``, and the order of the parts in ``target``.
@@ -336,15 +346,12 @@ def _single_transpose(source: Layout, target: Layout) -> tuple[tuple[_Split, ...
         units[name] = cuts
 
     def parts(layout: Layout) -> list[tuple[str, int, _Split]]:
-        found = []
-        for name, digits in _digits(layout).items():
-            for digit in digits:
-                if digit.factor == 1:
-                    continue
-                inside = [unit for unit in units[name] if digit.unit <= unit < digit.end]
-                for unit, end in zip(inside, [*inside[1:], digit.end], strict=True):
-                    factor = None if end == float("inf") else int(end) // unit
-                    found.append((name, unit, _Split(digit.position, unit // digit.unit, factor)))
+        found = [
+            (name, unit, split)
+            for name, digits in _digits(layout).items()
+            for digit in digits
+            for unit, split in _cut(digit, units[name])
+        ]
         # Outermost first; within a dimension the larger unit is the outer one.
         return sorted(found, key=lambda part: (part[2].position, -part[1]))
 

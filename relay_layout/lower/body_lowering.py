@@ -15,6 +15,7 @@ from relay_layout.ir import (
     copy_of,
     erased,
     function_attributes,
+    with_functions,
     with_main,
     with_values,
 )
@@ -139,7 +140,7 @@ class _Joined:
         for name, function in functions.items():
             # What has no symbol is no function of the virtual machine.
             updated[drivers.symbol(name)] = drivers.linked(function).with_attr("global_symbol", name)
-        return tvm.IRModule(updated, attrs=self._module.attrs, global_infos=self._module.global_infos)
+        return with_functions(self._module, updated)
 
 
 def _variable(name: str, kind: Any) -> tvm.ir.GlobalVar:

@@ -9,10 +9,12 @@ from relay_layout.ir import (
     Expression,
     as_extent,
     bindings_of,
+    fields_of,
     function_attributes,
     operator_name,
     size_in_bytes,
     with_body,
+    with_functions,
 )
 from topi_ext.ir import nodes_of
 
@@ -53,8 +55,7 @@ def _is_for_processors(function: tirx.PrimFunc) -> bool:
 
 def _check_size(variable: relax.Var, target: str) -> None:
     """TargetError for a tensor of too many bytes, or a tuple of them."""
-    fields = variable.ty.fields if isinstance(variable.ty, relax.TupleType) else [variable.ty]
-    for kind in fields:
+    for kind in fields_of(variable.ty):
         if not isinstance(kind, relax.TensorType) or not isinstance(kind.shape, relax.ShapeExpr):
             continue
         held = size_in_bytes([as_extent(extent) for extent in kind.shape.values], str(kind.dtype))
@@ -84,9 +85,7 @@ def capture(module: tvm.IRModule) -> tvm.IRModule:
         if isinstance(function, relax.Function) and not other.same_as(variable)
     }
     seen = {other: function for other, function in module.functions_items() if other not in kept}
-    updated = tvm.IRModule(
-        {**seen, variable: main.with_attrs(attributes)}, attrs=module.attrs, global_infos=module.global_infos
-    )
+    updated = with_functions(module, {**seen, variable: main.with_attrs(attributes)})
     with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
         rewritten = relax.transform.RewriteCUDAGraph()(updated)
     rewritten = _with_results(rewritten, variable)
@@ -122,8 +121,7 @@ def _with_results(module: tvm.IRModule, main: tvm.ir.GlobalVar) -> tvm.IRModule:
         blocks.append(type(block)(bindings))
     body = relax.SeqExpr(blocks, found[main].body.body)
     found[main] = with_body(found[main], body)
-    updated = tvm.IRModule(found, attrs=module.attrs, global_infos=module.global_infos)
-    return relax.transform.Normalize()(updated)
+    return relax.transform.Normalize()(with_functions(module, found))
 
 
 def _empty_graph(value: Expression) -> tvm.ir.GlobalVar | None:

@@ -7,12 +7,12 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
-from relay_layout.ir import bindings_of, operator_name, with_body, with_main
+from relay_layout.ir import bindings_of, fields_of, operator_name, with_body, with_main
 from relay_layout.lower.fusion.function_calls import called_attributes, is_function_call
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
-from topi_ext.compute.implicit_gemm import ROWS
+from topi_ext.compute.cuda.implicit_gemm import ROWS
 from topi_ext.ir import holds, nodes_of
 from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
 from topi_ext.schedule.cpu.product import is_product
@@ -131,7 +131,7 @@ class _Narrowing:
         (result,) = call.ty_args
         if not narrow_result and not any(mask):
             return call
-        outputs = len(result.fields) if isinstance(result, relax.TupleType) else 1
+        outputs = len(fields_of(result))
         kind = relax.TensorType(result.shape, self.narrow) if narrow_result else result
         key = (function, *mask, narrow_result)
         if key not in self.functions:
@@ -159,17 +159,14 @@ def _narrowed(func: tirx.PrimFunc, mask: Sequence[bool], dtype: str) -> tirx.Pri
             buffers[old] = tirx.decl_buffer(old.shape, dtype, old.name)
     new = list(buffers.values())
 
-    def is_new(buffer: Any) -> bool:
-        return any(buffer.same_as(found) for found in new)
-
     def load(node: TensorLoad) -> Any:
-        if not is_new(node.source):
+        if not holds(new, node.source):
             return node
         loaded = tirx.BufferLoad(node.source, list(node.indices))
         return widened(loaded) if dtype == BITS else tirx.Cast(WIDE, loaded)
 
     def store(node: tirx.BufferStore) -> Any:
-        if not is_new(node.buffer):
+        if not holds(new, node.buffer):
             return node
         value = rounded(node.value) if dtype == BITS else _without_detour(tirx.Cast(dtype, node.value))
         return tirx.BufferStore(node.buffer, value, list(node.indices))
@@ -231,9 +228,7 @@ def _is_wide(variable: relax.Var) -> bool:
 
 
 def _variables(expression: Any) -> set[Any]:
-    found: set[Any] = set()
-    structural_walk(expression, ((relax.Var, relax.DataflowVar), found.add))
-    return found
+    return set(nodes_of(expression, (relax.Var, relax.DataflowVar)))
 
 
 __all__ = ["KEEPS_DTYPE", "KEEPS_OPERANDS", "NARROWED", "narrow_intermediates"]

@@ -3,10 +3,19 @@
 from collections.abc import Sequence
 
 import tvm
-from tvm import relax, sym
+from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator
 
-from relay_layout.ir import Expression, Extent, is_one, operator_name, shape_of, with_attributes
+from relay_layout.ir import (
+    Expression,
+    Extent,
+    is_one,
+    operator_name,
+    provably_equal,
+    shape_of,
+    value_of,
+    with_attributes,
+)
 from relay_layout.ops import is_elementwise
 
 
@@ -73,7 +82,7 @@ class RowMutator(PyExprMutator):
 
     def value_of(self, data: Expression) -> Expression | None:
         """What a variable is bound to; None for parameters and for what is no variable."""
-        return self.lookup_binding(data) if isinstance(data, relax.Var) else None
+        return value_of(self, data)
 
     def elementwise(self, call: relax.Call) -> relax.Call | None:
         """The call on rows; None where it is not elementwise, reads none, or reads what fits none."""
@@ -94,15 +103,11 @@ class RowMutator(PyExprMutator):
         extents = shape_of(operand) if isinstance(operand.ty, relax.TensorType) else ()
         if not extents:
             return operand if extents == () else None
-        if _are_equal(extents, shape):
+        if provably_equal(extents, shape):
             return (
                 None if self.made_of(operand) is None and self.is_joined(operand) else self.rows_of(operand)
             )
         return self.broadcast(operand) if all(map(is_one, extents[:-1])) else None
-
-
-def _are_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
-    return len(one) == len(other) and all(map(sym.Analyzer().can_prove_equal, one, other))
 
 
 __all__ = ["RowMutator"]

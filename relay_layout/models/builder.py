@@ -93,8 +93,8 @@ class NetworkBuilder:
         channels = (self._channels(data, name),)
         parameters = (
             Parameter(f"{name}.weight", channels, self._uniform(0.8 * scale, 1.2 * scale)),
-            Parameter(f"{name}.bias", channels, self._normal(0.0, 0.1 * scale)),
-            Parameter(f"{name}.running_mean", channels, self._normal(0.0, 0.1), trainable=False),
+            Parameter(f"{name}.bias", channels, self._normal(0.1 * scale)),
+            Parameter(f"{name}.running_mean", channels, self._normal(0.1), trainable=False),
             Parameter(f"{name}.running_var", channels, self._uniform(0.5, 2.0), trainable=False),
         )
         return self._add(name, ops.BatchNormalization(epsilon), (data,), parameters)
@@ -129,7 +129,7 @@ class NetworkBuilder:
         extent = (static_extent(data.shape, len(data.shape) - 1),)
         parameters = (
             Parameter(f"{name}.weight", extent, self._uniform(0.8, 1.2)),
-            Parameter(f"{name}.bias", extent, self._normal(0.0, 0.1)),
+            Parameter(f"{name}.bias", extent, self._normal(0.1)),
         )
         return self._add(name, ops.LayerNormalization(epsilon), (data,), parameters)
 
@@ -276,9 +276,9 @@ class NetworkBuilder:
         if fan_in is None:
             fan_in = max(1, int(np.prod(shape[1:])))
         deviation = float(np.sqrt(gain / fan_in))
-        parameters = [Parameter(f"{name}.weight", shape, self._normal(0.0, deviation))]
+        parameters = [Parameter(f"{name}.weight", shape, self._normal(deviation))]
         if bias:
-            parameters.append(Parameter(f"{name}.bias", bias, self._normal(0.0, 0.05)))
+            parameters.append(Parameter(f"{name}.bias", bias, self._normal(0.05)))
         return self._add(name, operation, (data,), tuple(parameters))
 
     def _add(
@@ -307,8 +307,8 @@ class NetworkBuilder:
             raise ModelError(f"network '{self._name}': the name '{name}' is taken")
         self._taken.add(name)
 
-    def _normal(self, mean: float, deviation: float) -> Normal:
-        return Normal(mean, deviation, self._next_seed())
+    def _normal(self, deviation: float) -> Normal:
+        return Normal(0.0, deviation, self._next_seed())
 
     def _uniform(self, low: float, high: float) -> Uniform:
         return Uniform(low, high, self._next_seed())

@@ -7,7 +7,7 @@ labels a block must not cut, and which attributes name dimensions.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
@@ -80,24 +80,29 @@ class AxisRule:
         original = Layout.parse("".join(sorted(everything))) if everything else Layout.generic(0)
         # An aliasing operator moves data when it runs as it is, so for it the original order is a choice too.
         seen: set[Layout] = set() if self.alias else {original}
+        for layout in self._wanted_layouts(labels, wanted, original.primal):
+            if layout in seen:
+                continue
+            seen.add(layout)
+            signature = self._signature(node, labels, layout, offers)
+            if signature is not None:
+                yield signature
+
+    def _wanted_layouts(self, labels: Labels, wanted: Wanted, everything: Sequence[str]) -> Iterator[Layout]:
+        """The layouts around a node in terms of all of its labels, ``everything``; some more than once."""
         slots = [
             *zip(labels.operands, wanted.operands, strict=True),
             *zip(labels.results, wanted.results, strict=True),
         ]
         for text, layouts in slots:
-            if not text or (set(text) != everything and not self.completes):
+            missing = "".join(label for label in everything if text and label not in text)
+            if not text or (missing and not self.completes):
                 continue
-            missing = "".join(label for label in original.primal if label not in text)
             for layout in layouts:
-                if layout.primal and len(layout.primal) == len(text):
-                    node_layout = layout.in_letters(text)
-                    if missing:
-                        node_layout = Layout.parse(missing + str(node_layout))
-                    if node_layout not in seen:
-                        seen.add(node_layout)
-                        signature = self._signature(node, labels, node_layout, offers)
-                        if signature is not None:
-                            yield signature
+                if not layout.primal or len(layout.primal) != len(text):
+                    continue
+                found = layout.in_letters(text)
+                yield Layout.parse(missing + str(found)) if missing else found
 
     def _signature(self, node: Node, labels: Labels, layout: Layout, offers: Offers) -> Signature | None:
         if any(axis in labels.whole for axis in layout.blocked_axes) or not self.accepts(node, layout):

@@ -11,7 +11,7 @@ from math import prod
 from tvm.sym import Analyzer
 
 from relay_layout.graph import Node
-from relay_layout.ir import Extent, is_one
+from relay_layout.ir import Extent, is_one, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import letters
 from relay_layout.ops.signature import Offers, Signature, Wanted
@@ -78,7 +78,7 @@ def matching_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[
 
 def _matching_counts(source: Sequence[Extent], target: Sequence[Extent]) -> tuple[int, int] | None:
     """The fewest leading dimensions of both that hold equally many elements whatever the symbols are."""
-    if all(isinstance(extent, int) for extent in (*source, *target)):
+    if is_static((*source, *target)):
         left, right = 1, 1
         before, after = source[0], target[0]
         while before != after:

@@ -6,7 +6,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
 
@@ -62,7 +62,7 @@ def _slices(node: Node) -> dict[int, Bounds] | None:
         lists.append([known_number(entry) for entry in argument.fields])
     axes, begins, ends = lists[:3]
     strides = lists[3] if len(lists) > 3 else [1] * len(axes)
-    if not all(isinstance(axis, int) for axis in axes):
+    if not is_static(axes):
         return None
     rank = node.operands[0].rank
     slices = {
@@ -75,7 +75,7 @@ def _slices(node: Node) -> dict[int, Bounds] | None:
 def known_run(bounds: Bounds, extent: Any) -> tuple[int, int] | None:
     """First element and end of a run of neighbours; None for strides, symbolic bounds and empty slices."""
     begin, end, stride = bounds
-    if not all(isinstance(number, int) for number in (begin, end, stride, extent)) or stride != 1:
+    if not is_static((begin, end, stride, extent)) or stride != 1:
         return None
     begin, end = (min(max(bound + extent if bound < 0 else bound, 0), extent) for bound in (begin, end))
     return (begin, end) if begin < end else None

@@ -24,6 +24,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
+    value_of,
     with_attributes,
 )
 from relay_layout.quantization.byte_functions import BYTES, ByteFunction, ByteTable, applied
@@ -128,7 +129,7 @@ class Integers(PyExprMutator):
         moves: list[relax.Call] = []
         while True:
             tensor = self._origin(tensor)
-            bound = self.lookup_binding(tensor) if isinstance(tensor, relax.Var) else None
+            bound = value_of(self, tensor)
             if bound is None or operator_name(bound) not in REARRANGEMENTS:
                 return tensor, moves
             moves.insert(0, bound)
@@ -195,7 +196,7 @@ class Integers(PyExprMutator):
         if real is not None and real.terms:
             return real.quantized(quantization, self._emit)
         origin = self._origin(value)
-        bound = self.lookup_binding(origin) if isinstance(origin, relax.Var) else None
+        bound = value_of(self, origin)
         if bound is not None and operator_name(bound) == "concat" and quantization.is_per_tensor:
             operands = bound.args[0]
             if isinstance(operands, relax.Var):

@@ -1,7 +1,8 @@
 """The operator that Relax lacks for recurrent layers: all steps and directions of LSTM, GRU or RNN.
 
 It is registered with TVM as ``relax.relay_layout.recurrent``, with its loop over time
-(:mod:`topi_ext.compute.recurrence`), whose arguments it has but for the weight, which is not packed yet.
+(:mod:`topi_ext.compute.recurrent.layers`), whose arguments it has but for the weight, which is not packed
+yet.
 """
 
 from typing import Any
@@ -12,9 +13,9 @@ from tvm.ir import Op
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, shape_of
 from relay_layout.own_operators import ANY_NUMBER, register_operator
-from topi_ext.compute import recurrence as kernel
-from topi_ext.compute.activations import Activation
-from topi_ext.compute.recurrence_step import OPTIONAL, Recurrence
+from topi_ext.compute.recurrent import layers as kernel
+from topi_ext.compute.recurrent.activations import Activation
+from topi_ext.compute.recurrent.step import OPTIONAL, Recurrence
 from topi_ext.processor import processor_of
 
 RECURRENT = "relay_layout.recurrent"
@@ -29,9 +30,9 @@ def recurrent(
 
     ``projected`` [T, B, D * gates * H] are the data by their weights, with the bias; ``weight``
     [D, H, gates * H] multiplies the hidden state. ``optional`` are some of
-    :data:`topi_ext.compute.recurrence_step.OPTIONAL`, of the shapes that
-    :func:`topi_ext.compute.recurrence.recurrent` says; None is as good as none. All have one float dtype, but
-    for ``lengths``, which are int32. Kernels compute float32.
+    :data:`topi_ext.compute.recurrent.step.OPTIONAL`, of the shapes that
+    :func:`topi_ext.compute.recurrent.layers.recurrent` says; None is as good as none. All have one float
+    dtype, but for ``lengths``, which are int32. Kernels compute float32.
     """
     assert not set(optional) - set(OPTIONAL)
     given = {name: optional[name] for name in OPTIONAL if optional.get(name) is not None}

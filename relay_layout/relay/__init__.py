@@ -79,7 +79,7 @@ _ALIASES = {"expr": "expression", "function": "expression", "ty": "expression", 
 
 
 # Files are read into trees without TVM; what an expression means takes TVM, from the first question on.
-_tree.tell_meaning(lambda: import_module(f"{__name__}.meaning").MEANING)
+_tree.tell_meaning(lambda: import_module(f"{__name__}.trees.meaning").MEANING)
 
 
 def __getattr__(name: str) -> _Anything:
@@ -89,12 +89,12 @@ def __getattr__(name: str) -> _Anything:
         return import_module(f"{__name__}.{_ALIASES.get(name, name)}")
     if name.startswith("__"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from relay_layout.relay.namespaces import namespace
+    from relay_layout.relay.functions.namespaces import namespace
 
     return namespace(__name__, "")[0](name)
 
 
 def __dir__() -> list[str]:
-    from relay_layout.relay.namespaces import members
+    from relay_layout.relay.functions.namespaces import members
 
     return sorted({*_HOMES, *_MODULES, *_ALIASES, *members("")})

@@ -11,33 +11,34 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.ir import is_static
 from relay_layout.layout import Layout
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import TupleWrapper
-from relay_layout.relay.inference import type_of
 from relay_layout.relay.missing import refuser
-from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, post_order, tree
+from relay_layout.relay.trees.inference import type_of
+from relay_layout.relay.trees.rebuilding import bind
 
 __getattr__ = refuser(__name__)
 
 
 def free_vars(expr: Any) -> list[tree.Var]:
     """The variables that an expression uses and does not bind, in the order of their first use."""
-    return list(free_variables(_as_tree(expr)))
+    return list(free_variables(_tree_of(expr)))
 
 
 def bound_vars(expr: Any) -> list[tree.Var]:
     """The variables that functions and ``let`` in an expression bind, in order."""
     found: dict[tree.Var, None] = {}
-    for part in post_order(_as_tree(expr)):
+    for part in post_order(_tree_of(expr)):
         found.update(dict.fromkeys(_binds(part)))
     return list(found)
 
 
 def all_vars(expr: Any) -> list[tree.Var]:
     """Every variable in an expression: a function's parameters, then the others by first use."""
-    root = _as_tree(expr)
+    root = _tree_of(expr)
     found = dict.fromkeys(root.params) if isinstance(root, tree.Function) else {}
     for part in post_order(root):
         found.update(dict.fromkeys([part] if isinstance(part, tree.Var) else _binds(part)))
@@ -50,7 +51,7 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
     A function's parameters are visited even where it does not use them.
     """
     seen: set[int] = set()
-    for part in post_order(_as_tree(expr)):
+    for part in post_order(_tree_of(expr)):
         for visited in (*_binds(part), part):
             if id(visited) not in seen:
                 seen.add(id(visited))
@@ -77,14 +78,14 @@ def get_total_mac_number(expr: Any) -> int:
     """
     return sum(
         _multiply_adds(part)
-        for part in post_order(_as_tree(expr))
+        for part in post_order(_tree_of(expr))
         if isinstance(part, tree.Call) and part.op in _KERNEL_LAYOUTS
     )
 
 
 def well_formed(expr: Any) -> bool:
     """Whether no variable is bound twice, and a function uses none that it does not bind."""
-    root = _as_tree(expr)
+    root = _tree_of(expr)
     bound = [variable for part in post_order(root) for variable in _binds(part)]
     return len(bound) == len(set(bound)) and not (isinstance(root, tree.Function) and free_vars(root))
 
@@ -92,7 +93,7 @@ def well_formed(expr: Any) -> bool:
 def check_basic_block_normal_form(expr: Any) -> bool:
     """Whether an expression can be imported into Relax, where every module is in normal form."""
     try:
-        _as_tree(expr).checked_type  # noqa: B018
+        _tree_of(expr).checked_type  # noqa: B018
     except ModelError:
         return False
     return True
@@ -126,7 +127,7 @@ def _multiply_adds(call: tree.Call) -> int:
 
 def _static_shape(part: tree.Expression, operator: str) -> tuple[int, ...]:
     shape = getattr(type_of(part), "shape", ())
-    if not all(isinstance(extent, int) for extent in shape):
+    if not is_static(shape):
         raise ModelError(f"{operator}: shape {list(shape)} is open, multiply-adds cannot be counted")
     return tuple(shape)
 
@@ -137,7 +138,8 @@ def _binds(part: tree.Expression) -> tuple[tree.Var, ...]:
     return (part.var,) if isinstance(part, tree.Let) else ()
 
 
-def _as_tree(expr: Any) -> tree.Expression:
+def _tree_of(expr: Any) -> tree.Expression:
+    """An expression with every operator that its module has: biases stay ``expand_dims`` and ``add``."""
     if isinstance(expr, TupleWrapper):
         return expr.tuple_value
     if isinstance(expr, tree.EXPRESSIONS):

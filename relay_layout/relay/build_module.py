@@ -16,16 +16,16 @@ from relay_layout.artifact import Artifact, read_artifact, write_artifact
 from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
-from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
-from relay_layout.relay.bound_parameters import parameters_of, with_parameters
-from relay_layout.relay.build_targets import asked_threads, build_target
+from relay_layout.ir import constant, dtype_of, fields_of, function_attributes, shape_of, with_main
+from relay_layout.relay.building.bound_parameters import parameters_of, with_parameters
+from relay_layout.relay.building.targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
 from relay_layout.relay.params import as_arrays
-from relay_layout.relay.rebuilding import bind
 from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout
+from relay_layout.relay.trees.rebuilding import bind
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.widening import with_wide_results
 from relay_layout.runtime.cpu import aligned
@@ -339,9 +339,7 @@ def _fitting(name: str, array: np.ndarray, parameter: relax.Var) -> np.ndarray:
 
 
 def _check_results(module: tvm.IRModule) -> None:
-    result = main_function(module).ret_ty
-    fields = result.fields if isinstance(result, relax.TupleType) else [result]
-    if any(isinstance(field, relax.TupleType) for field in fields):
+    if any(isinstance(field, relax.TupleType) for field in fields_of(main_function(module).ret_ty)):
         raise ModelError("main returns tuples within a tuple; return one flat tuple")
 
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from relay_layout.explanation.text import columns
+from relay_layout.columns import columns
 from relay_layout.relay.graph_executor import GraphModule, RuntimeModule
 from relay_layout.relay.missing import refuser
 

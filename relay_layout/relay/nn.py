@@ -1,5 +1,5 @@
 """Neural network operators: ``relay.nn``."""
 
-from relay_layout.relay.namespaces import namespace
+from relay_layout.relay.functions.namespaces import namespace
 
 __getattr__, __dir__ = namespace(__name__, "nn.")

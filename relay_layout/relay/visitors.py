@@ -10,9 +10,9 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.relay.expression import Function
-from relay_layout.relay.module_functions import as_tree
-from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, tree
+from relay_layout.relay.trees.matchable import as_matchable
+from relay_layout.relay.trees.rebuilding import with_children
 
 _DEEPEST = 10_000
 """Frames that visits may take, as Relay allowed them: methods that are overridden call one another."""
@@ -31,7 +31,7 @@ class ExprVisitor:
     def visit(self, expr: Any) -> Any:
         """What the method for the expression's class returns, remembered."""
         if isinstance(expr, relax.Function) and not isinstance(expr, tree.EXPRESSIONS):
-            expr = as_tree(expr)
+            expr = as_matchable(expr)
         if expr not in self.memo_map:
             method = getattr(self, _METHODS[_class_of(expr)])
             if sys.getrecursionlimit() >= _DEEPEST:

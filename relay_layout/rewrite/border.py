@@ -23,7 +23,7 @@ from relay_layout.graph.border import (
     input_names,
     output_names,
 )
-from relay_layout.ir import Expression, as_extent, function_attributes, shape_of, with_main
+from relay_layout.ir import Expression, as_extent, fields_of, function_attributes, shape_of, with_main
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import dim_order
 from relay_layout.request import LayoutRequest
@@ -91,11 +91,9 @@ def with_border_layouts(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRM
 
 
 def _sides(function: relax.Function, request: LayoutRequest) -> tuple[_Side, _Side]:
-    result = function.ret_ty
-    results = list(result.fields) if isinstance(result, relax.TupleType) else [result]
     before, after = declared_orders(function)
     inputs = "input", before, input_names(function), [parameter.ty for parameter in function.params]
-    outputs = "output", after, output_names(function), results
+    outputs = "output", after, output_names(function), fields_of(function.ret_ty)
     sides = []
     for (kind, declared, names, types), layouts, given in (
         (inputs, request.input_layouts, request.input_dim_orders),

@@ -22,6 +22,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
+    value_of,
     with_attributes,
 )
 from relay_layout.quantization import to_integers
@@ -119,7 +120,7 @@ class _Inference(PyExprMutator):
     def _by_one_of_copies(self, call: relax.Call) -> relax.Call:
         """A product by copies of matrices as one by the matrices, where products repeat them themselves."""
         data, weight = call.args
-        copy = self.lookup_binding(weight) if isinstance(weight, relax.Var) else None
+        copy = value_of(self, weight)
         if not isinstance(copy, relax.Call) or operator_name(copy) != "broadcast_to":
             return call
         shape, copies, extents = shape_of(data), shape_of(copy), shape_of(copy.args[0])

@@ -9,7 +9,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal, structural_map
 
 from relay_layout.bodies import BRANCH, OTHERWISE, bodies_of, kind_of, name_called, run_by
-from relay_layout.ir import Expression, function_attributes, rebuild_functions
+from relay_layout.ir import Expression, function_attributes, rebuild_functions, with_functions
 
 
 def with_selections(module: tvm.IRModule) -> tvm.IRModule:
@@ -40,7 +40,7 @@ def _selecting(
 
 def _without(module: tvm.IRModule, names: Mapping[str, relax.Function]) -> tvm.IRModule:
     kept = {each: function for each, function in module.functions_items() if each.name_hint not in names}
-    return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, kept)
 
 
 @mutator

@@ -2,7 +2,7 @@
 
 import tvm
 
-from relay_layout.relay.conventions import names_carried
+from relay_layout.relay.callbacks.conventions import names_carried
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.choices import with_selections

@@ -23,6 +23,7 @@ from relay_layout.ir import (
     dtype_of,
     is_static,
     operator_name,
+    provably_equal,
     rebuild_functions,
     shape_of,
     with_attributes,
@@ -218,7 +219,7 @@ class _Recogniser(PyExprMutator):
         if before is None or groups is None or after is None or len(before) < 3 or len(groups) != 3:
             return None
         whole = [int(axis) for axis in norm.attrs.axes] == [2] and int(norm.attrs.channel_axis) == 1
-        if not whole or not is_static((*before[1:], *groups[1:])) or not _same_shape(before, after):
+        if not whole or not is_static((*before[1:], *groups[1:])) or not provably_equal(before, after):
             return None
         if before[1] % groups[1] or prod(before[1:]) != groups[1] * groups[2]:
             return None
@@ -283,11 +284,6 @@ def _number(value: Expression) -> float | None:
 
 def _same(left: Expression, right: Expression) -> bool:
     return bool(left.same_as(right))
-
-
-def _same_shape(left: Sequence[object], right: Sequence[object]) -> bool:
-    equal = tvm.sym.Analyzer().can_prove_equal
-    return len(left) == len(right) and all(map(equal, left, right))
 
 
 __all__ = ["recognise_operators"]

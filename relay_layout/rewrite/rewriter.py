@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import relax
-from tvm.sym import Analyzer
 from tvm_ffi import structural_map
 
 from relay_layout.choice.memory import expanded, expanded_shape, same_memory
@@ -18,6 +17,7 @@ from relay_layout.ir import (
     constant_array,
     filled_constant,
     function_attributes,
+    provably_equal,
     size_in_bytes,
     with_attributes,
 )
@@ -205,7 +205,7 @@ class _Rewriter:
         rank = len(layout.primal)
         shape = layout.shape(expanded_shape(value, rank), Layout.generic(rank)) if rank else ()
         present = expression.ty.shape
-        if present is not None and _are_equal(present.values, shape):
+        if present is not None and provably_equal(present.values, shape):
             return expression
         return self.builder.emit(relax.op.reshape(expression, shape), name_hint=hint)
 
@@ -222,15 +222,6 @@ def _name_of(expression: Expression) -> str:
     if isinstance(expression, relax.TupleGetItem):
         return f"{_name_of(expression.tuple_value)}.{expression.index}"
     return str(expression.name)
-
-
-def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    """Whether extents are the same, whatever their symbols are."""
-    analyzer = Analyzer()
-    return len(left) == len(right) and all(
-        analyzer.can_prove_equal(relax.prim_value(one), relax.prim_value(other))
-        for one, other in zip(left, right, strict=True)
-    )
 
 
 def _arguments(node: Node, operands: Sequence[Expression]) -> list[Expression]:

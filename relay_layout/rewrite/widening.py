@@ -18,6 +18,7 @@ from relay_layout.ir import (
     constant,
     constant_array,
     dtype_of,
+    fields_of,
     operator_name,
     rebuild_functions,
     with_attributes,
@@ -55,7 +56,7 @@ def with_wide_results(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRMo
     """The module with float32 in the place of ``dtypes`` among the results of main."""
     main = module["main"]
     result = main.ret_ty
-    kinds = result.fields if isinstance(result, relax.TupleType) else [result]
+    kinds = fields_of(result)
     if not any(isinstance(kind, relax.TensorType) and str(kind.dtype) in dtypes for kind in kinds):
         return module
     wide = [_wide(kind, dtypes) for kind in kinds]

@@ -96,7 +96,7 @@ def _tiled_us(
     if weight is not None:
         workload = target.kernel_form(workload, weight)
     # Winograd's weights are transformed when compiling.
-    choice = target.kernels.choose(workload, direct=weight is None)
+    choice = target.kernels.choose(workload, winograd=weight is not None)
     microseconds = choice.microseconds
     plain = (layouts.data, layouts.out).count(convolution.channels_last)
     return microseconds * (1.0 + plain * facts.channels_last_penalty) + facts.launch_us

@@ -62,10 +62,10 @@ def parse_line(text: str) -> AutoTvmRecord:
         _refuse("not a record of AutoTVM")
     if found.get("version") != VERSION:
         _refuse(f"unknown version {_shown(found.get('version'))}; only {VERSION} is known")
-    target, task, arguments, _ = _items(found, "input", 4)
+    target, task, arguments, _ = _four(found, "input")
     if not isinstance(target, str) or not isinstance(task, str) or not isinstance(arguments, list):
         _refuse("input: expected target, task, arguments and keyword arguments")
-    costs, error_number, _, timestamp = _items(found, "result", 4)
+    costs, error_number, _, timestamp = _four(found, "result")
     if not isinstance(error_number, int) or isinstance(error_number, bool):
         _refuse("result: expected the number of an error")
     seconds: tuple[float, ...] = ()
@@ -101,10 +101,10 @@ def tensor_of(value: Any, rank: int) -> tuple[tuple[int, ...], str]:
     _refuse(f"expected a tensor, not {_shown(value)}")
 
 
-def _items(found: Mapping[str, Any], name: str, count: int) -> list[Any]:
+def _four(found: Mapping[str, Any], name: str) -> list[Any]:
     items = found.get(name)
-    if not isinstance(items, list) or len(items) != count:
-        _refuse(f"{name}: expected a list of {count}")
+    if not isinstance(items, list) or len(items) != 4:
+        _refuse(f"{name}: expected a list of 4")
     return items
 
 

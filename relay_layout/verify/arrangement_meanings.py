@@ -5,7 +5,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node
-from relay_layout.ir import is_one
+from relay_layout.ir import is_one, is_static
 from relay_layout.verify.reading import (
     Kind,
     Label,
@@ -65,7 +65,7 @@ def slicing(node: Node) -> Reading | None:
     for axis, (begin, end, stride) in bounds.items():
         extent = shape[axis]
         numbers = begin, end, stride
-        if not all(isinstance(number, int) for number in (*numbers, extent)) or stride < 1:
+        if not is_static((*numbers, extent)) or stride < 1:
             text = " ".join(map(str, numbers))
             labels[axis] = Label(Name(f"sliced with {text}", axis, Kind.WHOLE))
             continue

@@ -9,11 +9,15 @@ from tvm import relax, tirx
 from relay_layout.errors import LayoutError
 from relay_layout.ir import (
     bindings_of,
+    calls_global,
     constant,
     constant_array,
     factors,
+    fields_of,
     function_attributes,
+    provably_equal,
     with_body,
+    with_functions,
     with_main,
 )
 from relay_layout.layout.transform import apply
@@ -94,3 +98,29 @@ def test_a_function_with_another_body_keeps_its_attributes_and_its_module_the_ol
     assert function_attributes(updated)["num_input"] == 1
     assert [int(extent) for extent in updated.ret_ty.shape.values] == [3]
     assert len(bindings_of(module["main"])) == 2
+
+
+def test_shapes_are_equal_however_they_are_written() -> None:
+    n, m = (tirx.Var(name, "int64") for name in "nm")
+    assert provably_equal((2 * n, 3), (n + n, 3))
+    assert not provably_equal((n, 3), (m, 3))
+    assert not provably_equal((3,), (3, 1))
+
+
+def test_types_in_a_type() -> None:
+    tensor = relax.TensorType((2,), "float32")
+    assert fields_of(tensor) == [tensor]
+    assert fields_of(relax.TupleType([tensor, tensor])) == [tensor, tensor]
+    assert fields_of(relax.TupleType([])) == []
+
+
+def test_calls_of_functions_by_name() -> None:
+    data = relax.Var("data", relax.TensorType((2,), "float32"))
+    assert calls_global(relax.Call(tvm.ir.GlobalVar("kernel"), [data]))
+    assert not calls_global(relax.op.nn.relu(data))
+    assert not calls_global(data)
+
+
+def test_a_module_of_other_functions_keeps_what_else_it_says() -> None:
+    module = tvm.IRModule({}, attrs={"mark": 1})
+    assert with_functions(module, {}).attrs["mark"] == 1

@@ -66,7 +66,7 @@ def random_workload(seed: int) -> ConvolutionWorkload:
 
 def of_bytes(workload: ConvolutionWorkload, bits: int = 6) -> ConvolutionWorkload:
     """The same of bytes that are multiplied as int16, by weights that leave so many bits of int32 free."""
-    wide = integer_form(replace(workload, dtype="uint8", out_dtype="int32"), wide_words=True)
+    wide = integer_form(replace(workload, dtype="uint8", out_dtype="int32"), words="wide")
     return replace(wide, spare_bits=bits)
 
 

@@ -43,10 +43,9 @@ def test_a_large_3x3_convolution_is_winograds() -> None:
     assert isinstance(KernelChooser(PROCESSOR).choose(WORKLOAD).knobs, WinogradKnobs)
 
 
-@pytest.mark.parametrize("direct", [True, False])
-def test_winograd_can_be_ruled_out(direct: bool) -> None:
-    chooser = KernelChooser(PROCESSOR, winograd=direct)
-    choice = chooser.choose(WORKLOAD, direct=direct)
+@pytest.mark.parametrize(("of_all", "of_this"), [(True, False), (False, True)])
+def test_winograd_can_be_ruled_out(of_all: bool, of_this: bool) -> None:
+    choice = KernelChooser(PROCESSOR, winograd=of_all).choose(WORKLOAD, winograd=of_this)
     assert isinstance(choice.knobs, ConvolutionKnobs)
     assert choice.microseconds == pytest.approx(estimated_us(WORKLOAD, PROCESSOR, 3.0, winograd=False))
 
@@ -63,8 +62,9 @@ def test_estimates_beside_records_are_scaled() -> None:
 
 def test_a_symbolic_batch_has_a_kernel() -> None:
     chooser, workload = KernelChooser(PROCESSOR), replace(WORKLOAD, batch="n")
-    for direct in (False, True):
-        assert chooser.choose(workload, direct=direct).knobs == chooser.choose(WORKLOAD, direct=direct).knobs
+    for winograd in (False, True):
+        open_batch, one_image = (chooser.choose(each, winograd=winograd) for each in (workload, WORKLOAD))
+        assert open_batch.knobs == one_image.knobs
 
 
 def of_one_row(

@@ -324,7 +324,7 @@ def test_all_products_of_signed_bytes_fit_in_pairs_but_the_largest(weight: list[
 def test_forms_in_words_of_two(
     case: ConvolutionWorkload, kernel_layout: str, kernel: tuple[int, int]
 ) -> None:
-    form = integer_form(case, wide_words=True)
+    form = integer_form(case, words="wide")
     assert (form.kernel_layout, form.kernel) == (kernel_layout, kernel)
     assert (form.data_dtype, form.dtype, form.weight_dtype, form.out_dtype) == (
         "uint8",

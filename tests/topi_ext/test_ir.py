@@ -3,7 +3,16 @@
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from topi_ext.ir import conjuncts, loads_of, nodes_of, occurrences, substitute, uses
+from topi_ext.ir import (
+    conjunction,
+    conjuncts,
+    loads_of,
+    nodes_of,
+    occurrences,
+    repeated,
+    substitute,
+    uses,
+)
 
 X, Y = (tirx.Var(name, "int64") for name in "xy")
 TABLE = tirx.decl_buffer((8,), "int64", "table")
@@ -29,3 +38,16 @@ def test_conditions_of_a_predicate_are_told_apart() -> None:
     first, second, third = conjuncts(tirx.all(below, at_most, floats))
     assert first.same_as(below) and third.same_as(floats)
     assert isinstance(second, tirx.LT) and int(second.b) == 6
+
+
+def test_conditions_are_joined() -> None:
+    first, second = X < 4, Y < 5
+    joined = conjuncts(conjunction([first, second]))
+    assert len(joined) == 2 and joined[0].same_as(first) and joined[1].same_as(second)
+    assert conjunction([first]).same_as(first)
+    assert int(conjunction([])) == 1
+
+
+def test_what_all_lanes_have() -> None:
+    assert repeated(tirx.Broadcast(X, 4)).same_as(X)
+    assert repeated(X).same_as(X)

@@ -7,12 +7,11 @@ would be float32 within a function, also where instructions take its address.
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call
-from tvm_ffi import structural_map
 
 from topi_ext.codegen.llvm_functions import has_rounding, rounded_bits
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import lanes_of, scalar_operation, vector_of
 from topi_ext.ir import nodes_of
 
@@ -51,28 +50,24 @@ def without_conversion(value: Any) -> Any:
     return value.args[0] if isinstance(value, Call) and value.op.name == _WIDENED else value
 
 
-def lower_bfloat16() -> tvm.transform.Pass:
+@function_pass
+def lower_bfloat16(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Every conversion in functions that are vectorized, as arithmetic."""
+    calls = nodes_of(func.body, Call)
+    if not any(call.op in CONVERSIONS for call in calls):
+        return func
 
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        calls = nodes_of(func.body, Call)
-        if not any(call.op in CONVERSIONS for call in calls):
-            return func
+    def on_call(call: Any) -> Any:
+        if call.op not in CONVERSIONS:
+            return call
+        (value,) = call.args
+        lanes = lanes_of(call)
+        if call.op.name == _WIDENED:
+            return _float_of(value, lanes)
+        has_instruction = has_rounding(func.attrs["target"], lanes)
+        return rounded_bits(value) if has_instruction else _bits_of(value, lanes)
 
-        def on_call(call: Any) -> Any:
-            if call.op not in CONVERSIONS:
-                return call
-            (value,) = call.args
-            lanes = lanes_of(call)
-            if call.op.name == _WIDENED:
-                return _float_of(value, lanes)
-            has_instruction = has_rounding(func.attrs["target"], lanes)
-            return rounded_bits(value) if has_instruction else _bits_of(value, lanes)
-
-        return func.with_body(structural_map(func.body, (Call, on_call)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_bfloat16")
+    return replaced(func, (Call, on_call))
 
 
 def _float_of(bits: Any, lanes: int) -> Any:

@@ -25,8 +25,8 @@ from topi_ext.codegen.interleave import interleave_stores
 from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts
 from topi_ext.codegen.llvm_functions import import_functions
 from topi_ext.codegen.partial_sums import sum_in_parts
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.remainders import hide_remainders
-from topi_ext.codegen.replacing import replaced, replacing
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
 from topi_ext.ir import VOLATILE, holds, nodes_of
 from topi_ext.processor import is_aarch64
@@ -127,39 +127,36 @@ def _is_closed(module: tvm.IRModule) -> bool:
     )
 
 
-def accept_any_address() -> tvm.transform.Pass:
+@function_pass
+def accept_any_address(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Accept parameters at any address that is a multiple of the element size.
 
     TVM promises LLVM an alignment of 64 bytes, so that arrays of numpy would have to be copied. Unaligned
     vector loads are as fast as aligned ones if the address happens to be aligned.
     """
-    return replacing("accept_any_address", tirx.AttrStmt, _without_promise)
+    return replaced(func, (tirx.AttrStmt, _without_promise))
 
 
 def _without_promise(statement: tirx.AttrStmt) -> Any:
     return statement.body if statement.attr_key == _PROMISE else statement
 
 
-def keep_on_stack() -> tvm.transform.Pass:
+@function_pass
+def keep_on_stack(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Turn small allocations of constant size into local variables."""
+    allocations = nodes_of(func.body, tirx.AllocBuffer)
+    if not allocations:
+        return func
+    loads_again = is_aarch64(func.attrs["target"])
+    # On ARM the alignment that TVM gives is enough for a vector.
+    walked = [] if loads_again else _walked(func.body)
 
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        allocations = nodes_of(func.body, tirx.AllocBuffer)
-        if not allocations:
-            return func
-        loads_again = is_aarch64(func.attrs["target"])
-        # On ARM the alignment that TVM gives is enough for a vector.
-        walked = [] if loads_again else _walked(func.body)
+    def on_allocation(allocation: tirx.AllocBuffer) -> Any:
+        kept = _kept(allocation, loads_again)
+        in_memory = kept.buffer.scope() == SUMS or holds(walked, kept.buffer)
+        return _aligned(kept) if in_memory and _KEEP in kept.annotations else kept
 
-        def on_allocation(allocation: tirx.AllocBuffer) -> Any:
-            kept = _kept(allocation, loads_again)
-            in_memory = kept.buffer.scope() == SUMS or holds(walked, kept.buffer)
-            return _aligned(kept) if in_memory and _KEEP in kept.annotations else kept
-
-        return replaced(func, (tirx.AllocBuffer, on_allocation))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.keep_on_stack")
+    return replaced(func, (tirx.AllocBuffer, on_allocation))
 
 
 def _walked(body: Any) -> list[Any]:

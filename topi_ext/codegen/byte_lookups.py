@@ -6,12 +6,11 @@ chooses among 128 of them (VPERMI2B), and ARM among 64 (TBL, TBX).
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
 
 from topi_ext.codegen.llvm_functions import PERMUTED_BYTES, has_permutations, permuted
-from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of
 from topi_ext.extents import fixed
 from topi_ext.ir import nodes_of
@@ -19,26 +18,22 @@ from topi_ext.ir import nodes_of
 _TABLE_BYTES = 256
 
 
-def lower_byte_lookups() -> tvm.transform.Pass:
+@function_pass
+def lower_byte_lookups(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """To be run on vectorized functions that are bound to their target."""
+    casts = nodes_of(func.body, tirx.Cast)
+    # Most functions have no byte for a place, and to look at all that they load takes long.
+    if not any(map(_is_of_byte, casts)):
+        return func
+    target = func.attrs["target"]
 
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        casts = nodes_of(func.body, tirx.Cast)
-        # Most functions have no byte for a place, and to look at all that they load takes long.
-        if not any(map(_is_of_byte, casts)):
-            return func
-        target = func.attrs["target"]
+    def on_load(load: Any) -> Any:
+        places = _bytes_looked_up(load)
+        if places is None or not has_permutations(target, lanes_of(places)):
+            return load
+        return permuted(target, places, _parts(load.source))
 
-        def on_load(load: Any) -> Any:
-            places = _bytes_looked_up(load)
-            if places is None or not has_permutations(target, lanes_of(places)):
-                return load
-            return permuted(target, places, _parts(load.source))
-
-        return replaced(func, (TensorLoad, on_load))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_byte_lookups")
+    return replaced(func, (TensorLoad, on_load))
 
 
 def _bytes_looked_up(load: Any) -> Any:

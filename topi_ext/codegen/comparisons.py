@@ -8,28 +8,24 @@ right stays NaN, on x86 by the same instruction.
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 
-from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
+from topi_ext.ir import repeated
 from topi_ext.processor import is_aarch64
 
 _TRUTH = "bool"
 
 
-def exact_comparisons() -> tvm.transform.Pass:
+@function_pass
+def exact_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """To be run behind everything that simplifies."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        rules: list[Any] = [(tirx.NE, _different), (tirx.EQ, _equal)]
-        # ARM has one instruction for the order that there is, and none for this one.
-        if not is_aarch64(func.attrs["target"]):
-            rules.append(((tirx.Max, tirx.Min), _constant_first))
-        return replaced(func, rules)
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.exact_comparisons")
+    rules: list[Any] = [(tirx.NE, _different), (tirx.EQ, _equal)]
+    # ARM has one instruction for the order that there is, and none for this one.
+    if not is_aarch64(func.attrs["target"]):
+        rules.append(((tirx.Max, tirx.Min), _constant_first))
+    return replaced(func, rules)
 
 
 def _different(comparison: tirx.NE) -> Any:
@@ -58,7 +54,7 @@ def _numbers(comparison: tirx.NE | tirx.EQ) -> tuple[Any, Any]:
 
 
 def _is_constant(value: Any) -> bool:
-    return isinstance(value.value if isinstance(value, tirx.Broadcast) else value, tirx.FloatImm)
+    return isinstance(repeated(value), tirx.FloatImm)
 
 
 __all__ = ["exact_comparisons"]

@@ -20,6 +20,7 @@ from tvm_ffi import structural_equal, structural_map
 
 from topi_ext.codegen.bfloat16 import BITS, without_conversion
 from topi_ext.codegen.llvm_functions import has_pair_sums, neon_pair_sums, pair_sums
+from topi_ext.codegen.passes import function_pass
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, scalar_operation, vector_of
 from topi_ext.codegen.word_instructions import (
     BYTE_SUMS,
@@ -32,7 +33,7 @@ from topi_ext.codegen.word_instructions import (
     width_of,
 )
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.ir import nodes_of, substitute
+from topi_ext.ir import nodes_of, repeated, substitute
 from topi_ext.processor import is_aarch64
 
 _NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
@@ -70,20 +71,16 @@ def operands(call: Any) -> tuple[list[Any], list[Any]]:
     return list(call.args[:half]), list(call.args[half:])
 
 
-def lower_dot_products() -> tvm.transform.Pass:
+@function_pass
+def lower_dot_products(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Every :func:`dot` of functions that are vectorized and bound to their target, in its instructions."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        calls = nodes_of(func.body, Call)
-        if not any(is_dot(call) for call in calls):
-            return func
-        lowering = _Lowering(func)
-        # Sums first: a product that is lowered within one would no longer be found there.
-        body = structural_map(func.body, (tirx.Add, lowering.sum))
-        return func.with_body(structural_map(body, (Call, lowering.product)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_dot_products")
+    calls = nodes_of(func.body, Call)
+    if not any(is_dot(call) for call in calls):
+        return func
+    lowering = _Lowering(func)
+    # Sums first: a product that is lowered within one would no longer be found there.
+    body = structural_map(func.body, (tirx.Add, lowering.sum))
+    return func.with_body(structural_map(body, (Call, lowering.product)))
 
 
 class _Lowering:
@@ -148,7 +145,7 @@ class _Lowering:
         words = [self._words([_bits(element) for element in side]) for side in (values, factors)]
         if is_aarch64(self._target):
             if fills_vectors(lanes, NEON_LANES) and has_pair_sums(self._target, NEON_LANES):
-                return _by_vectors("pairs", NEON_LANES, addend, _one_word(words[0]), words[1])
+                return _by_vectors("pairs", NEON_LANES, addend, repeated(words[0]), words[1])
         elif has_pair_sums(self._target, lanes):
             return pair_sums(addend, *words)
         for left, right in zip(*map(_float_halves, words), strict=True):
@@ -345,11 +342,6 @@ def _with_pairs(addend: Any, left: Any, right: Any) -> Any:
     floats = tirx.reinterpret(f"float32x{lanes}", sums)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
     return tirx.reinterpret(sums.ty.dtype, fenced)
-
-
-def _one_word(words: Any) -> Any:
-    """The word that is in all lanes; other words as they are."""
-    return words.value if isinstance(words, tirx.Broadcast) else words
 
 
 def _by_vectors(kind: str, width: int, addend: Any, left: Any, right: Any) -> Any:

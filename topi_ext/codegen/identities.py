@@ -7,26 +7,21 @@ which is not the maximum of infinities, nor of nothing. So that is replaced once
 from math import inf
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.s_tir import SBlock
 from tvm_ffi import structural_map
 
-from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.compute.extremes import EXTREME
 
 _INIT = "_init"
 """What the names of blocks end with that store what a reduction begins with."""
 
 
-def begin_with_infinity() -> tvm.transform.Pass:
+@function_pass
+def begin_with_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Blocks of :func:`topi_ext.compute.extremes.extreme` begin with infinity, scheduled or not."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return from_infinity(func)
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.begin_with_infinity")
+    return from_infinity(func)
 
 
 def from_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:

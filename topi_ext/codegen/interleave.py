@@ -6,18 +6,19 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from topi_ext.codegen.replacing import replacing
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of
+from topi_ext.ir import holds, loads_of, sequence
 
 
-def interleave_stores() -> tvm.transform.Pass:
+@function_pass
+def interleave_stores(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Vectors that are stored with gaps, one right after those that fill the gaps, are shuffled into one."""
-    return replacing("interleave_stores", tirx.SeqStmt, _joined)
+    return replaced(func, (tirx.SeqStmt, _joined))
 
 
-def _joined(sequence: tirx.SeqStmt) -> Any:
-    left, statements = list(sequence.seq), []
+def _joined(whole: tirx.SeqStmt) -> Any:
+    left, statements = list(whole.seq), []
     while left:
         count = _gaps(left[0])
         run, left = left[:count], left[count:]
@@ -26,9 +27,9 @@ def _joined(sequence: tirx.SeqStmt) -> Any:
         else:
             left = [*run[1:], *left]
             statements.append(run[0])
-    if len(statements) == len(sequence.seq):
-        return sequence
-    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+    if len(statements) == len(whole.seq):
+        return whole
+    return sequence(statements)
 
 
 def _gaps(statement: Any) -> int:

@@ -7,18 +7,18 @@ is, and takes the second binding of a variable for one to another value.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.codegen.replacing import replacing
-from topi_ext.ir import IF_THEN_ELSE, nodes_of, substitute
+from topi_ext.codegen.passes import function_pass, replaced
+from topi_ext.ir import IF_THEN_ELSE, nodes_of, sequence, substitute
 
 
-def flatten_bindings() -> tvm.transform.Pass:
+@function_pass
+def flatten_bindings(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """What an expression that is stored binds, it binds before it computes anything else."""
-    return replacing("flatten_bindings", tirx.BufferStore, _flattened)
+    return replaced(func, (tirx.BufferStore, _flattened))
 
 
 def _flattened(store: tirx.BufferStore) -> tirx.BufferStore:
@@ -62,23 +62,24 @@ def _in_order(values: Mapping[tirx.Var, Any]) -> Iterator[tirx.Var]:
         yield from visit(variable)
 
 
-def inline_casts() -> tvm.transform.Pass:
+@function_pass
+def inline_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Floats that are made of whole numbers are not bound: TVM's analysis of what is bound fails on them."""
-    return replacing("inline_casts", tirx.SeqStmt, _without_casts)
+    return replaced(func, (tirx.SeqStmt, _without_casts))
 
 
-def _without_casts(sequence: tirx.SeqStmt) -> Any:
+def _without_casts(whole: tirx.SeqStmt) -> Any:
     values: dict[tirx.Var, Any] = {}
     kept = []
-    for statement in sequence.seq:
+    for statement in whole.seq:
         found = substitute(statement, values) if values else statement
         if isinstance(found, tirx.Bind) and _is_cast(found.value):
             values[found.var] = found.value
         else:
             kept.append(found)
     if not values:
-        return sequence
-    return kept[0] if len(kept) == 1 else tirx.SeqStmt(kept)
+        return whole
+    return sequence(kept)
 
 
 def _is_cast(value: Any) -> bool:

@@ -7,12 +7,12 @@ LLVM puts its body in the place of each call.
 from functools import cache
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import StringImm
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 
+from topi_ext.codegen.passes import function_pass
 from topi_ext.codegen.scalar_operations import lanes_of, vector_of
 from topi_ext.ir import nodes_of
 from topi_ext.processor import is_aarch64
@@ -225,20 +225,16 @@ def _multiplies_pairs(target: Target) -> bool:
     return bool(llvm_cpu_has_features("bf16" if is_aarch64(target) else ["avx512bf16", "avx512vl"], target))
 
 
-def import_functions() -> tvm.transform.Pass:
+@function_pass
+def import_functions(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Every function's text comes with the kernel that calls it, and so names it."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        texts = nodes_of(func.body, StringImm)
-        called = {str(text.value) for text in texts} & _TEXTS.keys()
-        body = func.body
-        for name in sorted(called):
-            anything = tirx.IterVar(None, tirx.Var("imported", "int32"), tirx.IterVar.DataPar)
-            body = tirx.AttrStmt(anything, _IMPORT, StringImm(_TEXTS[name]), body)
-        return func.with_body(body) if called else func
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.import_functions")
+    texts = nodes_of(func.body, StringImm)
+    called = {str(text.value) for text in texts} & _TEXTS.keys()
+    body = func.body
+    for name in sorted(called):
+        anything = tirx.IterVar(None, tirx.Var("imported", "int32"), tirx.IterVar.DataPar)
+        body = tirx.AttrStmt(anything, _IMPORT, StringImm(_TEXTS[name]), body)
+    return func.with_body(body) if called else func
 
 
 __all__ = [

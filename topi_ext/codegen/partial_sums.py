@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.divisors import largest_divisor
-from topi_ext.extents import fixed
+from topi_ext.extents import as_int, fixed
 from topi_ext.ir import VOLATILE, nodes_of, sequence, uses
 
 PART = 256
@@ -56,26 +56,22 @@ class _Place(NamedTuple):
         return self.index if self.lanes == 1 else tirx.Ramp(self.index, 1, self.lanes)
 
 
-def sum_in_parts() -> tvm.transform.Pass:
+@function_pass
+def sum_in_parts(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Split loops that add many float32 values to the same places into parts, whose sums are added to totals.
 
     For functions whose buffers are flat and whose register tiles are unrolled. The totals are kept in memory,
     as each is accessed only once per part.
     """
+    reader = _Reader()
+    loops = reader.read(func.body).loops
+    if not loops:
+        return func
 
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        reader = _Reader()
-        loops = reader.read(func.body).loops
-        if not loops:
-            return func
+    def on_loop(loop: tirx.For) -> Any:
+        return _in_parts(loop, reader) if any(map(loop.same_as, loops)) else loop
 
-        def on_loop(loop: tirx.For) -> Any:
-            return _in_parts(loop, reader) if any(map(loop.same_as, loops)) else loop
-
-        return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.sum_in_parts")
+    return replaced(func, (tirx.For, on_loop))
 
 
 @dataclass
@@ -224,15 +220,9 @@ def _added_to(store: tirx.BufferStore) -> _Place | None:
         return None
     (index,) = store.indices
     if not isinstance(index, tirx.Ramp):
-        return _Place(store.buffer, _plain(index), 1)
+        return _Place(store.buffer, as_int(index), 1)
     lanes = fixed(index.lanes)
-    return _Place(store.buffer, _plain(index.base), lanes) if lanes and fixed(index.stride) == 1 else None
-
-
-def _plain(index: Any) -> Any:
-    """Constants as Python ints, which compare by value."""
-    number = fixed(index)
-    return index if number is None else number
+    return _Place(store.buffer, as_int(index.base), lanes) if lanes and fixed(index.stride) == 1 else None
 
 
 def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:

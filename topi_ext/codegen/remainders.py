@@ -8,26 +8,21 @@ innermost loop is computed before it, as ever.
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.target import codegen
 
-from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.passes import function_pass, replaced
 
 _FEATURE = "bmi"
 """The extension of x86-64 with the instruction; all processors with AVX2 have it."""
 
 
-def hide_remainders() -> tvm.transform.Pass:
+@function_pass
+def hide_remainders(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Functions without remainders of scalars by powers of two, where there is the instruction."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        if not codegen.target_has_features(_FEATURE, func.attrs["target"]):
-            return func
-        return replaced(func, (tirx.FloorMod, _extracted))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.hide_remainders")
+    if not codegen.target_has_features(_FEATURE, func.attrs["target"]):
+        return func
+    return replaced(func, (tirx.FloorMod, _extracted))
 
 
 def _extracted(remainder: tirx.FloorMod) -> Any:

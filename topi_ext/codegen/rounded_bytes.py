@@ -8,14 +8,14 @@ Bytes that are made numbers again need neither conversion: what was rounded is a
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call, Op
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 
-from topi_ext.codegen.replacing import replaced
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
+from topi_ext.ir import repeated
 from topi_ext.processor import is_aarch64
 
 _LARGEST = 255
@@ -31,16 +31,12 @@ rest. What int32 cannot hold becomes the least one, which is large without a sig
 _CURRENT_ROUNDING, _ALL_LANES = 4, -1
 
 
-def lower_rounded_bytes() -> tvm.transform.Pass:
+@function_pass
+def lower_rounded_bytes(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """To be run behind everything that simplifies or puts operands of extremes in order."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        target = func.attrs["target"]
-        found = replaced(func, (tirx.Cast, _of_whole_numbers))
-        return replaced(found, (tirx.Cast, lambda cast: _in_one_step(cast, target)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_rounded_bytes")
+    target = func.attrs["target"]
+    found = replaced(func, (tirx.Cast, _of_whole_numbers))
+    return replaced(found, (tirx.Cast, lambda cast: _in_one_step(cast, target)))
 
 
 @dataclass(frozen=True)
@@ -76,15 +72,15 @@ def _in_one_step(cast: tirx.Cast, target: Target) -> Any:
     if not llvm_cpu_has_features(feature, target):
         return cast
     # With the number first, what is not a number becomes the bound.
-    bounded = tirx.Max(found.value, _spread(tirx.const(found.low, "float32"), lanes))
+    bounded = tirx.Max(found.value, tirx.Broadcast(tirx.const(found.low, "float32"), lanes))
     integers = vector_of("int32", lanes)
     masked = [tirx.const(_ALL_LANES, "int16"), tirx.const(_CURRENT_ROUNDING, "int32")]
-    passed = [_spread(tirx.const(0, "int32"), lanes), *masked] if lanes == max(_CONVERSIONS) else []
+    passed = [tirx.Broadcast(tirx.const(0, "int32"), lanes), *masked] if lanes == max(_CONVERSIONS) else []
     whole = tirx.call_llvm_pure_intrin(integers, conversion, bounded, *passed)
     if found.shift:
-        whole = whole + _spread(tirx.const(found.shift, "int32"), lanes)
+        whole = whole + tirx.Broadcast(tirx.const(found.shift, "int32"), lanes)
     unsigned = vector_of("uint32", lanes)
-    held = tirx.Min(tirx.reinterpret(unsigned, whole), _spread(tirx.const(_LARGEST, "uint32"), lanes))
+    held = tirx.Min(tirx.reinterpret(unsigned, whole), tirx.Broadcast(tirx.const(_LARGEST, "uint32"), lanes))
     return tirx.Cast(str(cast.ty.dtype), held)
 
 
@@ -113,14 +109,10 @@ def _bound(value: Any, kind: Any) -> tuple[Any, float | None]:
 def _and_constant(operation: Any) -> tuple[Any, float | None]:
     """What is not constant of two operands, and the other; None for that if neither is."""
     for value, other in ((operation.a, operation.b), (operation.b, operation.a)):
-        number = other.value if isinstance(other, tirx.Broadcast) else other
+        number = repeated(other)
         if isinstance(number, tirx.FloatImm):
             return value, float(number.value)
     return operation, None
-
-
-def _spread(number: Any, lanes: int) -> Any:
-    return tirx.Broadcast(number, lanes)
 
 
 __all__ = ["lower_rounded_bytes"]

@@ -145,14 +145,15 @@ def _choose(
         with T.parallel(0, groups) as group:
             candidate, next_chunk, hit = variable(), variable(), variable()
             box, score = [variable(dtype) for _ in range(4)], variable(dtype)
-            number[group] = T.int64(0)
-            candidate[0] = T.int32(0)
-            with T.While(tirx.all(candidate[0] < valid[group], number[group] < limit[()])):
-                place = order[group, candidate[0]]
+
+            def read(place: Any) -> None:
                 score[0] = found[group, place].astype(dtype)
                 corners = [boxes[group // classes, indices[group, place], corner] for corner in range(4)]
                 for side, value in zip(box, sides(corners), strict=True):
                     side[0] = value
+
+            def look_for_hit() -> None:
+                """Among those kept, a chunk at a time, which ends in boxes without an area."""
                 hit[0], next_chunk[0] = T.int32(0), T.int32(0)
                 with T.While(tirx.all(hit[0] == 0, next_chunk[0] < number[group])):
                     with T.serial(0, _CHUNK) as lane:
@@ -160,15 +161,25 @@ def _choose(
                         common = overlap([side[0] for side in box], other, dtype)
                         hit[0] = hit[0] | suppresses(common, threshold[()], score[0]).astype("int32")
                     next_chunk[0] = next_chunk[0] + _CHUNK
-                with T.If(hit[0] == 0), T.Then():
-                    with T.If(number[group] % _CHUNK == 0), T.Then(), T.serial(0, _CHUNK) as lane:
-                        # Boxes without an area, which overlap none.
-                        for side in range(4):
-                            kept[group, side, number[group] + lane] = tirx.const(0.0, dtype)
+
+            def keep(place: Any) -> None:
+                with T.If(number[group] % _CHUNK == 0), T.Then(), T.serial(0, _CHUNK) as lane:
+                    # Boxes without an area, which overlap none.
                     for side in range(4):
-                        kept[group, side, number[group]] = box[side][0]
-                    chosen[group, number[group]] = indices[group, place]
-                    number[group] = number[group] + T.int64(1)
+                        kept[group, side, number[group] + lane] = tirx.const(0.0, dtype)
+                for side in range(4):
+                    kept[group, side, number[group]] = box[side][0]
+                chosen[group, number[group]] = indices[group, place]
+                number[group] = number[group] + T.int64(1)
+
+            number[group] = T.int64(0)
+            candidate[0] = T.int32(0)
+            with T.While(tirx.all(candidate[0] < valid[group], number[group] < limit[()])):
+                place = order[group, candidate[0]]
+                read(place)
+                look_for_hit()
+                with T.If(hit[0] == 0), T.Then():
+                    keep(place)
                 candidate[0] = candidate[0] + 1
 
     per_group = [((groups, 4, room), dtype), ((groups, room), "int32"), ((groups,), "int64")]

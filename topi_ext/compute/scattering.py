@@ -51,19 +51,21 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
                 result[row, at, begin + column] = source[row, at, begin + column]
             with T.serial(0, count) as number:
                 goal = variable("int64")
+
+                def write(own: Any) -> None:
+                    """The update in column ``own`` to where ``goal`` is."""
+                    there = result[row, goal[0], own]
+                    result[row, goal[0], own] = combined(there, new[row, number, own])
+
                 if by_row:
                     goal[0] = _from_the_front(place[0, number, 0], extent)
                     with T.If(_is_within(goal[0], extent)), T.Then(), T.serial(0, length) as column:
-                        own = begin + column
-                        result[row, goal[0], own] = combined(result[row, goal[0], own], new[row, number, own])
+                        write(begin + column)
                 else:
                     with T.serial(0, length) as column:
-                        own = begin + column
-                        goal[0] = _from_the_front(place[row, number, own], extent)
+                        goal[0] = _from_the_front(place[row, number, begin + column], extent)
                         with T.If(_is_within(goal[0], extent)), T.Then():
-                            result[row, goal[0], own] = combined(
-                                result[row, goal[0], own], new[row, number, own]
-                            )
+                            write(begin + column)
 
     return written("scattered", [data, places, updates], [(data.shape, data.dtype)], body)
 

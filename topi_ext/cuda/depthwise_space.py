@@ -7,6 +7,7 @@ then the time of its busiest unit; other blocks of the multiprocessor work while
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import get_args
 
 import numpy as np
@@ -179,7 +180,7 @@ def _estimates(
     waited = WINDOW_CYCLES + (knobs.weights == "shared") * copied
     turn = greatest(warp * knobs.warps * resident, arriving * resident, waited + own)
     cycles = WINDOW_CYCLES + greatest(-(-each // resident) * turn, each * BLOCK_CYCLES + waited + own)
-    moved = workload.batch * workload.in_height * workload.in_width * workload.in_channels * size
+    moved = prod(workload.data_shape) * size
     moved += (workload.rows * size + workload.taps * weight_size) * workload.out_channels
     bandwidth = multiprocessor.gigabytes_per_second * 1e3
     both = cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth

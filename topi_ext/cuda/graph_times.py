@@ -92,9 +92,9 @@ def _graph(run: Callable[[], None], calls: int, stream: ctypes.c_void_p) -> Iter
     except BaseException:
         # What went wrong is said, not that there is nothing to end.
         with suppress(CudaError):
-            _ask("cuGraphDestroy", _made_last("cuStreamEndCapture", stream))
+            _ask("cuGraphDestroy", _captured(stream))
         raise
-    graph = _made_last("cuStreamEndCapture", stream)
+    graph = _captured(stream)
     try:
         executable = _made("cuGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
     finally:
@@ -105,10 +105,11 @@ def _graph(run: Callable[[], None], calls: int, stream: ctypes.c_void_p) -> Iter
         _ask("cuGraphExecDestroy", executable)
 
 
-def _made_last(name: str, stream: ctypes.c_void_p) -> ctypes.c_void_p:
-    found = ctypes.c_void_p()
-    _ask(name, stream, ctypes.byref(found))
-    return found
+def _captured(stream: ctypes.c_void_p) -> ctypes.c_void_p:
+    """The graph of what a stream was asked for, which is no longer captured."""
+    graph = ctypes.c_void_p()
+    _ask("cuStreamEndCapture", stream, ctypes.byref(graph))
+    return graph
 
 
 def _seconds(graph: ctypes.c_void_p, launches: int, stream: ctypes.c_void_p) -> float:

@@ -8,9 +8,9 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 
-from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.implicit_gemm import pack_weight, padded, partial_products, result_of
-from topi_ext.compute.winograd_nhwc import (
+from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.compute.cuda.implicit_gemm import pack_weight, padded, partial_products, result_of
+from topi_ext.compute.cuda.winograd import (
     pack_winograd,
     products_shape,
     transformed_image,
@@ -99,7 +99,7 @@ def kernel_module(workload: Convolution, knobs: Knobs, multiprocessor: Multiproc
     CudaError for knobs that do not fit.
     """
     data = te.placeholder(
-        (workload.batch, workload.in_height, workload.in_width, workload.in_channels),
+        workload.data_shape,
         workload.data_dtype,
         "data",
     )

@@ -196,14 +196,26 @@ def misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multipro
 
 def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Iterator[str]:
     """One after the other, since spaces ask of hundreds of thousands of knobs whether there is any."""
-    numbers = (knobs.block_m, knobs.block_n, knobs.block_k, knobs.warps_m, knobs.warps_n)
     if knobs.instruction not in _INSTRUCTIONS:
         yield f"unknown instruction '{knobs.instruction}'"
     if knobs.order not in _ORDERS:
         yield f"unknown order '{knobs.order}'"
     if knobs.copies not in _COPIES:
         yield f"unknown copies '{knobs.copies}'"
-    if min(*numbers, knobs.stages, knobs.split_k) < 1:
+    yield from _tile_misfits(workload, knobs)
+    yield from _memory_misfits(workload, knobs, multiprocessor)
+    yield from _architecture_misfits(workload, knobs, multiprocessor)
+    yield from _grid_misfits(workload, knobs)
+    if knobs.copies == "bulk":
+        problem = _bulk_misfit(workload, knobs, multiprocessor)
+        if problem is not None:
+            yield problem
+
+
+def _tile_misfits(workload: GemmConvolution, knobs: GemmKnobs) -> Iterator[str]:
+    """What keeps an instruction from the tiles of blocks and of warps."""
+    sides = (knobs.block_m, knobs.block_n, knobs.block_k, knobs.warps_m, knobs.warps_n)
+    if min(*sides, knobs.stages, knobs.split_k) < 1:
         yield "a tile is empty"
     if workload.dtype not in _MULTIPLIED[knobs.instruction]:
         yield f"{knobs.instruction} for {workload.dtype}"
@@ -220,6 +232,12 @@ def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multip
     row_bytes = knobs.block_k * workload.element_bytes
     if knobs.instruction in SWIZZLED and row_bytes not in SWIZZLED_ROWS:
         yield f"rows of {row_bytes} bytes; use one of {SWIZZLED_ROWS}"
+
+
+def _memory_misfits(
+    workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor
+) -> Iterator[str]:
+    """What of a block a multiprocessor cannot hold."""
     if knobs.threads > 1024:
         yield f"{knobs.threads} threads in a block"
     needed, limit = shared_bytes(workload, knobs, multiprocessor), multiprocessor.block_shared_bytes
@@ -230,6 +248,12 @@ def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multip
         yield f"about {used} registers a thread"
     if used * knobs.threads > multiprocessor.registers:
         yield f"{knobs.threads} threads of {used} registers"
+
+
+def _architecture_misfits(
+    workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor
+) -> Iterator[str]:
+    """What an architecture has no instructions for."""
     if knobs.instruction == "mma" and not MULTIPLICATIONS[workload.dtype].shape_on(multiprocessor.capability):
         yield f"{multiprocessor.arch} has no mma of {workload.dtype}"
     if knobs.instruction == "wgmma" and not multiprocessor.wgmma_gain:
@@ -241,6 +265,10 @@ def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multip
         )
     if knobs.stages > 2 and not multiprocessor.has_async_copies:
         yield f"{multiprocessor.arch} has no asynchronous copies"
+
+
+def _grid_misfits(workload: GemmConvolution, knobs: GemmKnobs) -> Iterator[str]:
+    """What keeps blocks from being one grid."""
     across, down = -(-workload.columns // knobs.block_n), -(-workload.rows // knobs.block_m)
     second = across if knobs.order == "rows" else down
     if second > MOST_BLOCKS:
@@ -250,10 +278,6 @@ def _misfits(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multip
         yield f"{knobs.split_k} slices of {tiles} tiles"
     if knobs.split_k > 1 and workload.groups > 1:
         yield "slices of the depth in a grouped convolution"
-    if knobs.copies == "bulk":
-        problem = _bulk_misfit(workload, knobs, multiprocessor)
-        if problem is not None:
-            yield problem
 
 
 def _bulk_misfit(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> str | None:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
-from topi_ext.compute.implicit_gemm import padded
+from topi_ext.compute.cuda.implicit_gemm import padded
 from topi_ext.cuda.codegen.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.knobs import (
     LANE_COLUMNS,
@@ -216,7 +216,7 @@ def _estimates(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mult
     finish = knobs.block_m * knobs.block_n * each * resident
     waves = rounded_up(blocks / (multiprocessor.count * resident))
     cycles = waves * (tiles * turn + LATENCY_CYCLES + finish)
-    moved = (workload.batch * workload.in_height * workload.in_width * workload.in_channels) * size
+    moved = prod(workload.data_shape) * size
     moved += workload.out_channels * workload.depth * size + workload.rows * workload.out_channels * size
     bandwidth = multiprocessor.gigabytes_per_second * 1e3
     busy = np.hypot(cycles / (multiprocessor.gigahertz * 1e3), moved / bandwidth)

@@ -18,6 +18,7 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.codegen.passes import function_pass
 from topi_ext.cuda.codegen.device_functions import called
 from topi_ext.cuda.codegen.statements import ASYNC_COPY, holds
 from topi_ext.cuda.codegen.wgmma import MULTIPLY, row_bytes_of
@@ -25,6 +26,7 @@ from topi_ext.cuda.codegen.wide_copies import is_multiple
 from topi_ext.cuda.knobs import SWIZZLED_ROWS
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import repeated
 
 LINE_BYTES = 128
 """What the banks of shared memory hold side by side."""
@@ -32,26 +34,22 @@ LINE_BYTES = 128
 _LDMATRIX = Op.get("tirx.ptx_legacy.ldmatrix")
 
 
-def swizzle_tiles() -> tvm.transform.Pass:
+@function_pass
+def swizzle_tiles(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Permute the chunks that ldmatrix or wgmma reads, and that copies from global memory write, asynchronous
     or not.
 
     Expects device functions with flat buffers, their tiles at offsets of whole tiles.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        rows = _row_bytes(func.body)
-        if rows not in SWIZZLED_ROWS:
-            return func
-        staged = _staged(func.body)
-        moved = [
-            (Call, lambda call: _moved(call, rows)),
-            (tirx.BufferStore, lambda store: _stored(store, rows, staged)),
-        ]
-        return func.with_body(structural_map(func.body, moved))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.swizzle_tiles")
+    rows = _row_bytes(func.body)
+    if rows not in SWIZZLED_ROWS:
+        return func
+    staged = _staged(func.body)
+    moved = [
+        (Call, lambda call: _moved(call, rows)),
+        (tirx.BufferStore, lambda store: _stored(store, rows, staged)),
+    ]
+    return func.with_body(structural_map(func.body, moved))
 
 
 def _row_bytes(body: Any) -> int:
@@ -123,7 +121,7 @@ def _stored(store: tirx.BufferStore, row_bytes: int, staged: list[Any]) -> Any:
     def is_copied(buffer: Any) -> bool:
         return _is_global(buffer) or any(buffer.same_as(found) for found in staged)
 
-    value = store.value.value if isinstance(store.value, tirx.Broadcast) else store.value
+    value = repeated(store.value)
     is_constant = isinstance(value, tirx.IntImm | tirx.FloatImm)
     if not store.buffer.scope().startswith("shared") or not (is_constant or _reads(value, is_copied)):
         return store

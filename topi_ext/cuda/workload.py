@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from topi_ext.workload import with_tuples
+
 COPY_BYTES = 16
 """What one copy from global to shared memory moves at most."""
 
@@ -36,6 +38,11 @@ class NhwcConvolution:
     dilation: tuple[int, int]
     groups: int
     dtype: str
+
+    @property
+    def data_shape(self) -> tuple[int, int, int, int]:
+        """Images, rows, columns and channels of the data."""
+        return self.batch, self.in_height, self.in_width, self.in_channels
 
     @property
     def out_height(self) -> int:
@@ -136,10 +143,7 @@ _KINDS: dict[str, type[GemmConvolution | DepthwiseConvolution]] = {
 def nhwc_convolution(text: str) -> GemmConvolution | DepthwiseConvolution:
     """What ``to_json`` of either kind wrote."""
     fields: dict[str, Any] = json.loads(text)
-    named: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return _KINDS[fields["operator"]](**named)
+    return _KINDS[fields["operator"]](**with_tuples(fields))
 
 
 def nhwc_class(operator: Any) -> type[GemmConvolution | DepthwiseConvolution] | None:

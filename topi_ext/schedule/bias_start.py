@@ -15,7 +15,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.ir import holds, loads_of, substitute, uses
+from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.blocks import SBlock
 
 START = "global.start"
@@ -43,8 +43,7 @@ def keep_start(sch: Schedule, anchor: SBlock, epilogue: SBlock, place: Any, movi
 
 def apply_start(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Start the sums of a scheduled function from the buffer that :func:`keep_start` has made, if any."""
-    blocks: list[Any] = []
-    structural_walk(func.body, (SBlockRealize, lambda realize: blocks.append(realize.block)))
+    blocks = [realize.block for realize in nodes_of(func.body, SBlockRealize)]
     epilogue = next((block for block in blocks if any(_is_start(region) for region in block.reads)), None)
     if epilogue is None:
         return func

@@ -28,7 +28,7 @@ from topi_ext.schedule.blocks import (
     is_repeated_long,
     open_schedule,
 )
-from topi_ext.schedule.nests import nests_of
+from topi_ext.schedule.nests import nests_of, with_nests
 
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
@@ -95,11 +95,7 @@ def _divides(block: SBlockNode) -> bool:
         return False
     calls = nodes_of(store.value, tvm.ir.Call)
     chosen = [load for call in calls if call.op.name == IF_THEN_ELSE for load in loads_of(call)]
-    return any(
-        nodes_of(index, tirx.FloorDiv) or nodes_of(index, tirx.FloorMod)
-        for load in chosen
-        for index in load.indices
-    )
+    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for load in chosen for index in load.indices)
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
@@ -175,10 +171,7 @@ def _inlined_at_once(func: tirx.PrimFunc, blocks: Sequence[SBlockNode]) -> tirx.
         for nest, block in zip(nests_of(func), blocks, strict=True)
         if block.body.buffer not in inside
     ]
-    kept = [buffer for buffer in root.alloc_buffers if buffer not in inside]
-    body = tirx.SeqStmt(left) if len(left) > 1 else left[0]
-    whole = SBlockNode([], [], [], root.name_hint, body, alloc_buffers=kept, annotations=root.annotations)
-    return func.with_body(SBlockRealize([], func.body.predicate, whole))
+    return with_nests(func, left, [buffer for buffer in root.alloc_buffers if buffer not in inside])
 
 
 def _readers(blocks: Sequence[SBlockNode]) -> dict[Any, dict[Any, int]]:

@@ -1,5 +1,6 @@
 """Nests of loops: around a block, and put into one where they begin with the same loops."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -35,8 +36,10 @@ def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock,
     return block, loops
 
 
-def with_nests(func: tirx.PrimFunc, nests: list[Any]) -> tirx.PrimFunc:
-    """The function with other statements and the same temporaries."""
+def with_nests(
+    func: tirx.PrimFunc, nests: Sequence[Any], buffers: Sequence[Any] | None = None
+) -> tirx.PrimFunc:
+    """The function with other statements, and with other temporaries where ``buffers`` are given."""
     realize, root = func.body, func.body.block
     block = SBlock(
         root.iter_vars,
@@ -45,7 +48,7 @@ def with_nests(func: tirx.PrimFunc, nests: list[Any]) -> tirx.PrimFunc:
         root.name_hint,
         sequence(nests),
         root.init,
-        root.alloc_buffers,
+        root.alloc_buffers if buffers is None else buffers,
         root.match_buffers,
         root.annotations,
     )

@@ -3,10 +3,11 @@
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlock
 
 from topi_ext.extents import fixed
 from topi_ext.ir import nodes_of, substitute
+from topi_ext.schedule.nests import with_nests
 
 _LARGE = 1 << 14
 
@@ -23,10 +24,8 @@ def with_known_tiles(func: tirx.PrimFunc, mark: str) -> tirx.PrimFunc:
         if mark in block.annotations:
             for region in block.writes:
                 kept.setdefault(region.source, _enlarged(region.source))
-    alloc_buffers = [kept.get(buffer, buffer) for buffer in root.alloc_buffers]
-    body = substitute(root.body, kept)
-    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=alloc_buffers)
-    return func.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+    temporaries = [kept.get(buffer, buffer) for buffer in root.alloc_buffers]
+    return with_nests(func, [substitute(root.body, kept)], temporaries)
 
 
 def _enlarged(buffer: Any) -> Any:
@@ -42,9 +41,7 @@ def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.
     root, other = first.body.block, second.body.block
     own = {buffer: tirx.Var(buffer.name, buffer.ty) for buffer in other.alloc_buffers}
     body = tirx.IfThenElse(condition, root.body, substitute(other.body, own))
-    temporaries = [*root.alloc_buffers, *own.values()]
-    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=temporaries)
-    return first.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+    return with_nests(first, [body], [*root.alloc_buffers, *own.values()])
 
 
 __all__ = ["either", "with_known_tiles"]

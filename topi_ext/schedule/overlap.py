@@ -13,9 +13,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_equal, structural_map, structural_walk
+from tvm_ffi import structural_equal, structural_map
 
-from topi_ext.ir import conjuncts, nodes_of, substitute, unmarked, uses
+from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
 
 _LONGEST_TILE = 1 << 30
 
@@ -76,8 +76,7 @@ def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
             values[place] = moved if rest is None else rest + moved
     if all(not condition.bounds_tile for condition in conditions):
         return realize
-    remaining = tirx.all(*kept) if kept else tirx.const(True, "bool")
-    return tvm.s_tir.SBlockRealize(values, remaining, realize.block)
+    return tvm.s_tir.SBlockRealize(values, conjunction(kept), realize.block)
 
 
 class _Condition:
@@ -92,8 +91,7 @@ class _Condition:
         self.offset: Any = None
         self.bounds_tile = False
         self._analyzer = analyzer
-        self._variables: list[tirx.Var] = []
-        structural_walk(expression, (tirx.Var, self._variables.append))
+        self._variables: list[tirx.Var] = nodes_of(expression, tirx.Var)
         self.is_read = isinstance(expression, tirx.LT) or not any(
             uses(expression, loop.loop_var) for loop in tile
         )

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize
 from tvm_ffi import structural_map
 
-from topi_ext.ir import conjuncts, substitute, uses
+from topi_ext.ir import conjunction, conjuncts, substitute, uses
 from topi_ext.schedule.overlap import PADDED_LANES
 
 
@@ -43,8 +43,7 @@ def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
     values = realize.iter_values
     if int(lanes) == 1:
         values = [substitute(value, {loop.loop_var: loop.min}) for value in values]
-    predicate = tirx.all(*conditions) if conditions else tirx.const(True, "bool")
-    body = SBlockRealize(values, predicate, realize.block)
+    body = SBlockRealize(values, conjunction(conditions), realize.block)
     if int(lanes) == 1:
         return body
     return tirx.For(

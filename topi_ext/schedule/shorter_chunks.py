@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.ir import conjuncts, nodes_of, substitute, unmarked, uses
+from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
 
 _LARGEST = 1 << 31
 
@@ -89,8 +89,7 @@ def _without(body: Any, dropped: list[Any]) -> Any:
         kept = [each for each in conditions if not any(structural_equal(each, one) for one in dropped)]
         if len(kept) == len(conditions):
             return realize
-        predicate = tirx.all(*kept) if kept else tirx.const(True, "bool")
-        return SBlockRealize(realize.iter_values, predicate, realize.block)
+        return SBlockRealize(realize.iter_values, conjunction(kept), realize.block)
 
     return structural_map(body, (SBlockRealize, on_realize))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,7 @@ def peak_share(workload: NhwcConvolution, microseconds: float, target: CudaTarge
     """
     chip = target.multiprocessor
     if isinstance(workload, DepthwiseConvolution):
-        read = workload.batch * workload.in_height * workload.in_width * workload.in_channels
-        moved = (read + workload.rows * workload.out_channels) * workload.element_bytes
+        moved = (prod(workload.data_shape) + workload.rows * workload.out_channels) * workload.element_bytes
         return moved / (chip.gigabytes_per_second * 1e3 * microseconds)
     products = max(chip.products(workload.dtype, found) for found in instructions_of(workload.dtype, chip))
     return workload.macs / (products * chip.count * chip.gigahertz * 1e3 * microseconds)
@@ -74,8 +74,7 @@ def our_layer(workload: Convolution, target: CudaTarget, device: Any, known: Map
     random = np.random.default_rng(0)
     shape = (workload.out_channels, *workload.kernel, workload.group_channels)
     weight = packed(random.standard_normal(shape).astype("float32"), workload, knobs)
-    image = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
-    data = random.standard_normal(image).astype(workload.data_dtype)
+    data = random.standard_normal(workload.data_shape).astype(workload.data_dtype)
     calls = kernel_calls(knobs)
     arguments = [tvm.runtime.tensor(array, device) for array in (data, weight)]
     arguments += [

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from relay_layout.bench.compare import TOLERANCE
 from relay_layout.bench.layers.results import NOISY, LayerRow, LayersResult, ModelLayers, is_noisy
 from relay_layout.bench.peers import OURS
-from relay_layout.bench.table import align
+from relay_layout.bench.table import columns_of_numbers
 
 _ABSENT = "-"
 _ABOVE, _DIFFERS, _NOISY = "*", "!", "?"
@@ -54,7 +54,7 @@ def _model(model: ModelLayers) -> str:
     )
     rows.append(["geometric mean", *[""] * 8, _number(totals["geometric_mean"], 2)])
     failures = [f"{row['layer']}: {text}" for row in model["layers"] for text in row["failures"]]
-    return "\n".join([model["model"], align(rows), *model["notes"], *failures, *_whole(model)])
+    return "\n".join([model["model"], columns_of_numbers(rows), *model["notes"], *failures, *_whole(model)])
 
 
 def _whole(model: ModelLayers) -> list[str]:

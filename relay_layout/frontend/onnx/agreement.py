@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written

@@ -6,9 +6,9 @@ from functools import reduce
 import numpy as np
 from tvm import tirx
 
-from relay_layout.frontend.extent_arithmetic import greatest, least, product, same, simplify
+from relay_layout.frontend.extents.arithmetic import greatest, least, product, same, simplify
+from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.residues import never_more
 from relay_layout.frontend.values import Array, Extents, Unsupported, Value, extents
 from relay_layout.ir import Extent
 

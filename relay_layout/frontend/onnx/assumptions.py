@@ -11,10 +11,10 @@ from typing import Any
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.frontend.extent_arithmetic import as_expression, same, simplify
-from relay_layout.frontend.factors import pairs_of_factors
-from relay_layout.frontend.known_sizes import ANY, Interval
-from relay_layout.frontend.residues import ALL, Residues, equal_interval, equal_residues
+from relay_layout.frontend.extents.arithmetic import as_expression, same, simplify
+from relay_layout.frontend.extents.factors import pairs_of_factors
+from relay_layout.frontend.extents.known_sizes import ANY, Interval
+from relay_layout.frontend.extents.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.frontend.values import dtype_of, shape_of
 from relay_layout.ir import Extent
 
@@ -44,7 +44,7 @@ class Assumptions:
 
     @property
     def intervals(self) -> Mapping[tirx.Var, Interval]:
-        """Between what sizes lie, for :func:`relay_layout.frontend.known_sizes.known_sizes`."""
+        """Between what sizes lie, for :func:`relay_layout.frontend.extents.known_sizes.known_sizes`."""
         return self._intervals
 
     def add(self, assumption: Assumption) -> None:

@@ -14,7 +14,7 @@ from tvm import relax
 
 from relay_layout.bodies import name_called
 from relay_layout.frontend.body_building import Aside, Bodies
-from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extents.counts import Counts
 from relay_layout.frontend.onnx.inlined import REFUSED, Body, Surroundings, scalar, single
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.run_time_loops import run_branch

@@ -6,9 +6,9 @@ import onnx
 from onnx.helper import tensor_dtype_to_np_dtype
 from tvm import IRModule, relax, tirx
 
+from relay_layout.frontend.extents.known_sizes import known_sizes
 from relay_layout.frontend.folding import fold_leftovers
 from relay_layout.frontend.input_shapes import settle_shapes
-from relay_layout.frontend.known_sizes import known_sizes
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.onnx.checks import check_operators, check_structure, read_inputs, supported
 from relay_layout.frontend.onnx.functions import expandable, expanded

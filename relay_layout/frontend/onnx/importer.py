@@ -9,8 +9,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.body_building import Bodies
-from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.expressions import Expressions
+from relay_layout.frontend.extents.counts import Counts
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.messages import reason

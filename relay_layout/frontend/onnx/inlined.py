@@ -10,8 +10,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.body_building import Bodies
-from relay_layout.frontend.counts import Counts
-from relay_layout.frontend.extent_arithmetic import product
+from relay_layout.frontend.extents.arithmetic import product
+from relay_layout.frontend.extents.counts import Counts
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx.node import Node

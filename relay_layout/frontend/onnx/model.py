@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relay_layout.errors import ModelError
+from relay_layout.errors import ModelError, printable
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx.files import check_loaded, read_model, require_onnx
 
@@ -65,4 +65,4 @@ def from_onnx(
         # A damaged file can be odd in more ways than there are checks.
         message = f"{label} cannot be imported: {reason(error)}"
     # Names in a damaged file may hold anything.
-    raise ModelError("".join(letter if letter.isprintable() else "?" for letter in message))
+    raise ModelError(printable(message))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.counts import Counts
 from relay_layout.frontend.expressions import Expressions
-from relay_layout.frontend.extent_arithmetic import greatest, product, same
+from relay_layout.frontend.extents.arithmetic import greatest, product, same
+from relay_layout.frontend.extents.counts import Counts
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements

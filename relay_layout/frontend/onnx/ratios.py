@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.arithmetic import MOVES, elements_of
 from relay_layout.frontend.onnx.node import Node

@@ -9,9 +9,9 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import as_expression, simplify
+from relay_layout.frontend.extents.arithmetic import as_expression, simplify
+from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.assumptions import Assumptions
-from relay_layout.frontend.residues import never_more
 from relay_layout.frontend.values import Unsupported, shape_of, written
 from relay_layout.ir import Extent
 

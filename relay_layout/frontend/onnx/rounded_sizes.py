@@ -13,6 +13,7 @@ from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.arithmetic import MOVES
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.values import Extents, Value, dtype_of, extents, shape_of
+from relay_layout.ir import is_static
 
 _MOST = 8
 """Elements of a tensor of sizes: no tensor has more dimensions."""
@@ -69,7 +70,7 @@ def _is_float(value: Value) -> bool:
     if not isinstance(shape, relax.ShapeExpr) or not dtype_of(value).startswith("float"):
         return False
     sizes = shape_of(value)
-    return all(isinstance(extent, int) for extent in sizes) and 0 < prod(map(int, sizes)) <= _MOST
+    return is_static(sizes) and 0 < prod(map(int, sizes)) <= _MOST
 
 
 __all__ = ["RoundedSizes"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.frontend.onnx.inlined import REFUSED, Body, Surroundings, joined_rows
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.sequences import unstacked

@@ -16,7 +16,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.extent_arithmetic import greatest
+from relay_layout.frontend.extents.arithmetic import greatest
 from relay_layout.frontend.onnx.branches import branch, selected
 from relay_layout.frontend.onnx.inlined import Body, Surroundings, joined_rows, scalar, single
 from relay_layout.frontend.onnx.node import Node

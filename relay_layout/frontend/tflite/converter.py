@@ -13,7 +13,7 @@ from tflite import SqueezeOptions
 from tvm import ir, relax
 from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
 
-from relay_layout.ir import shape_of
+from relay_layout.ir import is_static, shape_of
 
 Array = NDArray[Any]
 
@@ -66,7 +66,7 @@ class Converter(OperatorConverter):
         if known is not None:
             return list(known.shape)
         found = shape_of(self.exp_tab.get_expr(name)) if self.exp_tab.has_expr(name) else None
-        if found is None or not all(isinstance(extent, int) for extent in found):
+        if found is None or not is_static(found):
             return super().get_tensor_shape(tensor)
         paired = self.get_tensor_type_str(tensor.tensor.Type()) == "complex64"
         return list(found[:-1] if paired else found)

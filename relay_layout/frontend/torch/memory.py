@@ -18,7 +18,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names, outputs
 from relay_layout.frontend.torch.control_flow import Call
 from relay_layout.frontend.torch.graphs import all_graphs, all_nodes
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, fields_of, is_static
 
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
 """Operations that compute nothing; what they check holds for the shapes that the program declares."""
@@ -40,8 +40,7 @@ def without_checks(program: Any) -> Any:
 
 def check_outputs(program: Any, module: Any, label: str) -> None:
     """ModelError where an output was imported as a tensor of another type or shape than PyTorch's."""
-    result = module["main"].body.body.ty
-    found = result.fields if isinstance(result, relax.TupleType) else [result]
+    found = fields_of(module["main"].body.body.ty)
     for place, (value, ty) in enumerate(zip(outputs(program), found, strict=True)):
         if ty.shape is None:
             raise ModelError(
@@ -197,7 +196,7 @@ def _as_strided(node: Any, importer: Any) -> Expression:
     if str(offset) == str(own) and _same_elements(source, result):
         return value
     numbers = [*source.shape, *source.stride(), own, *size, *stride, offset]
-    if not all(isinstance(number, int) for number in numbers):
+    if not is_static(numbers):
         raise ModelError(f"node '{node.name}': as_strided of symbolic extents is not supported")
     order = dim_order_of(source.shape, source.stride())
     index = np.full(size, offset - own, "int64")

@@ -14,7 +14,7 @@ from typing import Any
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from tvm import tirx
 
-from relay_layout.frontend.residues import ALL, Residues, equal_residues
+from relay_layout.frontend.extents.residues import ALL, Residues, equal_residues
 from relay_layout.frontend.torch.arguments import all_names, input_names
 from relay_layout.frontend.torch.guards import rewritten
 

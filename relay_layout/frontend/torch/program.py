@@ -14,6 +14,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
+from relay_layout.frontend.input_shapes import unknown_input
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.torch.extents import with_plain_extents, with_shapes
 from relay_layout.frontend.torch.guards import conditions
@@ -221,7 +222,7 @@ def _quiet() -> Any:
 
 def _place(name: str, names: Sequence[str], label: str) -> int:
     if name not in names:
-        raise ModelError(f"{label} has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
+        raise unknown_input(label, name, names)
     return names.index(name)
 
 

@@ -13,7 +13,16 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Constant, Expression, bindings_of, dtype_of, operator_name, shape_of, with_values
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    bindings_of,
+    dtype_of,
+    is_static,
+    operator_name,
+    shape_of,
+    with_values,
+)
 from relay_layout.lower.fusion.patterns import PRIMITIVE
 from relay_layout.lower.legalize.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR
@@ -171,7 +180,7 @@ def _has_kernel(first: relax.Call, second: relax.Call, inputs: Sequence[Expressi
     """Whether rows, columns and depths are known, and each other extent is one of an input's."""
     shapes = [shape_of(operand) or () for call in (first, second) for operand in call.args]
     matrices = [extent for shape in shapes for extent in shape[-2:]]
-    if not all(isinstance(extent, int) for extent in matrices):
+    if not is_static(matrices):
         return False
     if min(shapes[1][-1], shapes[3][-1]) < LEAST_VECTOR:
         return False

@@ -7,11 +7,11 @@ time is multiplied by twenty with each function of a chain.
 
 import tvm
 from tvm import relax, tirx
-from tvm_ffi import structural_walk
 
 from relay_layout.ir import function_attributes
 from relay_layout.lower.fusion.function_calls import function_calls
 from relay_layout.lower.fusion.patterns import INJECTIVE, OPAQUE, PATTERN, with_pattern
+from topi_ext.ir import nodes_of
 
 LONGEST = 3
 """Functions that bind variables, one of the result of the other, in one kernel."""
@@ -39,10 +39,7 @@ def keep_chains_short(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _binds(function: tvm.ir.BaseFunc) -> bool:
-    found: list[tirx.Let] = []
-    if isinstance(function, tirx.PrimFunc):
-        structural_walk(function.body, (tirx.Let, found.append))
-    return bool(found)
+    return isinstance(function, tirx.PrimFunc) and bool(nodes_of(function.body, tirx.Let))
 
 
 def _is_elementwise(function: tirx.PrimFunc) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.ir import as_extent, bindings_of, function_attributes, size_in_bytes
+from relay_layout.ir import as_extent, bindings_of, calls_global, function_attributes, size_in_bytes
 from relay_layout.lower.fusion.function_calls import called_attributes, function_calls, is_function_call
 from relay_layout.lower.memory.strided import VARIANT_OF
 from relay_layout.lower.narrow_storage import NARROWED
@@ -60,7 +60,7 @@ def kernel_calls(operators: tvm.IRModule, grouped: tvm.IRModule) -> list[KernelC
             places[variable] = found
             names, arguments = [found], list(value.args[1])
             function = value.args[0]
-        elif isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+        elif calls_global(value):
             places[variable], names = _group(grouped[value.op], value, places, known)
             function, arguments = value.op, list(value.args)
         else:

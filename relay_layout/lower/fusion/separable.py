@@ -8,7 +8,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_map
 
 from relay_layout.graph.uses import call_read_once, count_uses, variables_read
-from relay_layout.ir import bindings_of, with_values
+from relay_layout.ir import bindings_of, calls_global, with_values
 from relay_layout.lower.fusion.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.dtypes import DTYPE_BYTES
@@ -95,7 +95,7 @@ class _Joining:
 
     def _workload(self, call: Any) -> ConvolutionWorkload | None:
         """The 2-D convolution with static extents in the group that is called; None where there is none."""
-        if not isinstance(call, relax.Call) or not isinstance(call.op, tvm.ir.GlobalVar):
+        if not calls_global(call):
             return None
         name = str(call.op.name_hint)
         if name not in self.workloads:

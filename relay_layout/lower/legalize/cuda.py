@@ -28,15 +28,15 @@ from relay_layout.targets.cuda import (
     is_few_rows,
     padded_channels,
 )
-from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.implicit_gemm import (
+from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.compute.cuda.implicit_gemm import (
     pack_weight,
     partial_products,
     result_of,
     rows_as_image,
 )
-from topi_ext.compute.row_product import MOST_ROWS, pack_rows, row_product
-from topi_ext.compute.winograd_nhwc import (
+from topi_ext.compute.cuda.row_product import MOST_ROWS, pack_rows, row_product
+from topi_ext.compute.cuda.winograd import (
     pack_winograd,
     transformed_image,
     transformed_products,
@@ -282,10 +282,9 @@ def product_call(
     if isinstance(knobs, WinogradGemmKnobs):
         return _winograd_call(builder, data, weight, workload, knobs)
     packed = constant(pack_weight(weight, workload, knobs))
-    expected = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
 
     def sums(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        view = image if tuple(map(int, image.shape)) == expected else rows_as_image(image)
+        view = image if tuple(map(int, image.shape)) == workload.data_shape else rows_as_image(image)
         return partial_products(view, kernel, workload, knobs, pad_value)
 
     def whole(image: te.Tensor, kernel: te.Tensor) -> te.Tensor:

@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of
+from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, value_of
 from relay_layout.ops.slice_rules import known_number, known_run
 
 _SLICE = "strided_slice"
@@ -42,7 +42,7 @@ class _Merging(PyExprMutator):
     def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> Expression:
         """An item of a split as a slice."""
         item = super().visit_tuple_getitem_(item)
-        split = self.lookup_binding(item.tuple_value) if isinstance(item.tuple_value, relax.Var) else None
+        split = value_of(self, item.tuple_value)
         runs = _runs_of(split) if operator_name(split) == "split" else None
         return item if runs is None else _slice_of(runs[item.index])
 
@@ -81,7 +81,7 @@ class _Merging(PyExprMutator):
         return found
 
     def _run_of(self, operand: Expression) -> Run | None:
-        value = self.lookup_binding(operand) if isinstance(operand, relax.Var) else None
+        value = value_of(self, operand)
         return slice_bounds(value) if operator_name(value) == _SLICE else None
 
 

@@ -7,7 +7,7 @@ innermost vectors read them; the image and the result are transposed, which cost
 
 from tvm import relax, te, topi
 
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, is_static, shape_of
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.lower.narrow_storage import KEEPS_OPERANDS
@@ -24,7 +24,7 @@ def grid_sample_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
     if (
         shape is None
         or len(shape) != 4
-        or not all(isinstance(extent, int) for extent in shape[1:])
+        or not is_static(shape[1:])
         or int(shape[1]) < FEWEST_CHANNELS
         or not all(str(tensor.ty.dtype) == "float32" for tensor in (data, grid))
         or str(attributes.method) not in CORNERS

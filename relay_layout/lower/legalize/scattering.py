@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of
+from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of, value_of
 from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.scattering import REDUCTIONS, scattered
 
@@ -32,7 +32,7 @@ class _Rows(PyExprMutator):
         if operator_name(call) != "scatter_elements" or str(call.attrs.reduction) not in REDUCTIONS:
             return call
         data, places, updates = call.args
-        source = self.lookup_binding(places) if isinstance(places, relax.Var) else None
+        source = value_of(self, places)
         if int(call.attrs.axis) != 0 or source is None or operator_name(source) != "broadcast_to":
             return call
         shape, rows = shape_of(updates), shape_of(source.args[0])

@@ -20,6 +20,7 @@ from relay_layout.ir import (
     Extent,
     as_extent,
     bindings_of,
+    calls_global,
     dtype_of,
     is_static,
     operator_name,
@@ -94,7 +95,7 @@ class _Plan:
         # The last one first: a result may itself be joined to more.
         for place in reversed(range(len(bindings))):
             call = bindings[place].value
-            if isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.GlobalVar):
+            if calls_global(call):
                 attributes = module[call.op].attrs or {}
                 if CONCAT in attributes:
                     self._join(place, call, int(attributes[CONCAT]))
@@ -118,7 +119,7 @@ class _Plan:
 
     def _use(self, place: int, value: Expression) -> None:
         """Note what a binding does with tensors: the arguments of kernels, and all else."""
-        is_kernel = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+        is_kernel = calls_global(value)
         for argument, operand in enumerate(value.args if isinstance(value, relax.Call) else [value]):
             if is_kernel and isinstance(operand, relax.Var):
                 use = _Use(value.op, argument, place)
@@ -239,7 +240,7 @@ class _Plan:
     def _called(self, binding: relax.Binding) -> relax.Binding:
         """The binding, with a kernel for rows of another length where it has one that meets such."""
         call = binding.value
-        if not isinstance(call, relax.Call) or not isinstance(call.op, tvm.ir.GlobalVar):
+        if not calls_global(call):
             return binding
         found = []
         for argument, operand in enumerate(call.args):

@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import as_extent, bindings_of, input_count, operator_name, size_in_bytes
+from relay_layout.ir import as_extent, bindings_of, calls_global, input_count, operator_name, size_in_bytes
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import STORAGE, TENSOR
 
@@ -92,7 +92,7 @@ def _uses(main: relax.Function) -> dict[relax.Var, tuple[int, int]]:
         for variable in variables_read(value):
             root = aliases.root(variable)
             spans[root] = spans.get(root, (calls, calls))[0], calls
-        calls += isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar)
+        calls += calls_global(value)
     for variable in variables_read(main.body.body):
         root = aliases.root(variable)
         spans[root] = spans.get(root, (calls, calls))[0], max(0, calls - 1)

@@ -17,7 +17,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_walk
 
 from relay_layout.ir import Extent, as_extent, is_static
-from topi_ext.ir import substitute
+from topi_ext.ir import nodes_of, substitute
 
 VARIANT_OF = "relay_layout.variant_of"
 """Attribute of a function: the name of that which it is, for tensors that lie in the rows of longer ones."""
@@ -80,7 +80,7 @@ def _is_indexed(body: Any, buffer: Any) -> bool:
 
     def on_call(call: Call) -> None:
         if str(getattr(call.op, "name", "")) == "tirx.address_of":
-            structural_walk(call, (TensorLoad, addresses.append))
+            addresses.extend(nodes_of(call, TensorLoad))
 
     structural_walk(
         body,

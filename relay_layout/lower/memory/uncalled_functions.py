@@ -5,6 +5,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from relay_layout.ir import with_functions
 from topi_ext.ir import nodes_of
 
 
@@ -23,7 +24,7 @@ def drop_uncalled(module: tvm.IRModule) -> tvm.IRModule:
     if len(called) == len(functions):
         return module
     kept = {variable: function for variable, function in functions.items() if variable in called}
-    return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, kept)
 
 
 def _is_entry(function: Any) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 import tvm
 from tvm import relax
-from tvm_ffi import structural_walk
 
 from relay_layout.ir import with_body, with_main
+from topi_ext.ir import nodes_of
 
 
 def define_before_use(module: tvm.IRModule) -> tvm.IRModule:
@@ -60,10 +60,7 @@ def _used(binding: relax.Binding) -> list[relax.Var]:
 
 
 def _variables(parts: Iterable[object]) -> list[relax.Var]:
-    found: list[relax.Var] = []
-    for part in parts:
-        structural_walk(part, (relax.Var, found.append))
-    return found
+    return [variable for part in parts for variable in nodes_of(part, relax.Var)]
 
 
 __all__ = ["define_before_use"]

@@ -28,8 +28,8 @@ from relay_layout.relay.autotvm.measure import (
     RPCRunner,
     measure_option,
 )
-from relay_layout.relay.history import apply_history_best
-from relay_layout.relay.history import apply_history_best as apply_graph_best
+from relay_layout.relay.building.history import apply_history_best
+from relay_layout.relay.building.history import apply_history_best as apply_graph_best
 from relay_layout.relay.missing import refuser
 
 __getattr__ = refuser(__name__, "tvm.autotvm")

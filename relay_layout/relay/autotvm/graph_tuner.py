@@ -15,7 +15,7 @@ from tvm import relax
 from relay_layout.compiler import convert
 from relay_layout.errors import InputError
 from relay_layout.graph.border import input_names
-from relay_layout.ir import dtype_of, shape_of
+from relay_layout.ir import dtype_of, is_static, shape_of
 from relay_layout.relay.autotvm.measure import (
     LocalRunner,
     MeasureInput,
@@ -24,7 +24,7 @@ from relay_layout.relay.autotvm.measure import (
     measure_option,
 )
 from relay_layout.relay.build_module import as_module, bind_params, main_function
-from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.building.targets import build_target
 from relay_layout.relay.missing import refuser
 from relay_layout.targets.records import check_logs
 from relay_layout.tuning.tasks import model_tasks
@@ -157,7 +157,7 @@ def _with_weights(module: tvm.IRModule, inputs: Mapping[str, Sequence[int]]) -> 
 
 def _extents(name: str, parameter: relax.Var) -> tuple[int, ...]:
     shape = shape_of(parameter)
-    if shape is None or not all(isinstance(extent, int) for extent in shape):
+    if shape is None or not is_static(shape):
         raise InputError(f"graph tuner: weight '{name}' has no fixed shape; name it in input_shapes")
     return tuple(map(int, shape))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relay_layout.errors import InputError
 from relay_layout.relay.autotvm.task import ConfigEntity, Task
-from relay_layout.relay.board import Board
+from relay_layout.relay.building.board import Board
 from relay_layout.relay.missing import refuser
 from relay_layout.targets import BuildTarget, CudaTarget
 from topi_ext.errors import RelayLayoutError

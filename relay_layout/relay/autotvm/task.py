@@ -12,7 +12,7 @@ import tvm
 
 from relay_layout.errors import InputError
 from relay_layout.relay.build_module import altered, as_module, bind_params
-from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.building.targets import build_target
 from relay_layout.relay.missing import refuser
 from relay_layout.targets import BuildTarget
 from relay_layout.tuning.tasks import describe, is_dense, model_tasks

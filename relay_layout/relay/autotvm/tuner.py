@@ -12,7 +12,7 @@ import tuning_logs
 from relay_layout.errors import InputError
 from relay_layout.relay.autotvm.measure import MeasureInput, MeasureOption, MeasureResult, outcome
 from relay_layout.relay.autotvm.task import ConfigEntity, Task
-from relay_layout.relay.history import logs_applied
+from relay_layout.relay.building.history import logs_applied
 from relay_layout.relay.missing import refuser
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.records import recorded_kernels

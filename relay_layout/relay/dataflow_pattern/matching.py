@@ -9,8 +9,8 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.dataflow_pattern import patterns
 from relay_layout.relay.dataflow_pattern.operator_kinds import operator_kind
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
-from relay_layout.relay.module_functions import as_tree
 from relay_layout.relay.syntax import children, post_order, structurally_equal, tree
+from relay_layout.relay.trees.matchable import as_matchable
 
 Matched = dict[DFPattern, list[tree.Expression]]
 """The expressions that patterns matched; those of operators are their names."""
@@ -22,7 +22,7 @@ def match(pattern: DFPattern, expr: Any) -> bool:
     """Whether an expression, an operator or a function has the form of a pattern."""
     if isinstance(expr, str):
         return Matcher(()).match(pattern, tree.OperatorName(expr))
-    root = as_tree(expr)
+    root = as_matchable(expr)
     return Matcher(post_order(root)).match(pattern, root)
 
 

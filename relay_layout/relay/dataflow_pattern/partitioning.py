@@ -10,9 +10,9 @@ from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import Group, find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern, plain
 from relay_layout.relay.expression import Function
-from relay_layout.relay.module_functions import as_tree
-from relay_layout.relay.rebuilding import with_children
 from relay_layout.relay.syntax import children, post_order, tree
+from relay_layout.relay.trees.matchable import as_matchable
+from relay_layout.relay.trees.rebuilding import with_children, with_new_operands
 
 PARTITIONED = "PartitionedFromPattern"
 """The attribute of such functions that names their operators."""
@@ -30,7 +30,7 @@ def partition(
     ``PartitionedFromPattern``, the names of their operators. ``check`` is given the last expression of a
     match and says whether to take it. ModelError where it raises.
     """
-    root = as_tree(expr)
+    root = as_matchable(expr)
 
     def taken(last: tree.Expression) -> bool:
         return bool(ask("the check of partition", ModelError, check, last))
@@ -41,8 +41,7 @@ def partition(
     }
     new: dict[int, tree.Expression] = {}
     for part in post_order(root):
-        same = all(new[id(operand)] is operand for operand in children(part))
-        new[id(part)] = part if same else with_children(part, lambda operand: new[id(operand)])
+        new[id(part)] = with_new_operands(part, new)
         if id(part) in groups:
             group = groups[id(part)]
             function = _function(group, places[id(part)], attrs or {})

@@ -12,9 +12,9 @@ from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
 from relay_layout.relay.expression import as_expression
-from relay_layout.relay.module_functions import as_tree
-from relay_layout.relay.rebuilding import with_children
-from relay_layout.relay.syntax import children, post_order, tree
+from relay_layout.relay.syntax import post_order, tree
+from relay_layout.relay.trees.matchable import as_matchable
+from relay_layout.relay.trees.rebuilding import with_new_operands
 
 MOST_ROUNDS = 100
 """How often an expression is rewritten before callbacks are held to undo one another."""
@@ -59,7 +59,7 @@ def rewrite(
     for callback in remaining:
         if not isinstance(callback.pattern, DFPattern):
             raise ModelError(f"{type(callback).__name__} has no pattern; set self.pattern to one")
-    current = as_tree(expr)
+    current = as_matchable(expr)
     for _ in range(MOST_ROUNDS):
         changed = False
         for callback in list(remaining):
@@ -88,8 +88,7 @@ def _rewritten(callback: DFPatternCallback, root: tree.Expression) -> tree.Expre
     what = f"the callback of {type(callback).__name__}"
     new: dict[int, tree.Expression] = {}
     for part in post_order(root):
-        same = all(new[id(operand)] is operand for operand in children(part))
-        post = part if same else with_children(part, lambda operand: new[id(operand)])
+        post = with_new_operands(part, new)
         new[id(part)] = post
         group = groups.get(id(part))
         if group is None:

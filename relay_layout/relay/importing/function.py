@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.errors import ModelError
+from relay_layout.errors import ModelError, printable
 from relay_layout.ir import Constant, Expression, constant
 from relay_layout.relay.importing.operation import Operations
 from relay_layout.relay.importing.types import show, to_relax, to_relay
@@ -276,8 +276,7 @@ class FunctionImporter:
         span = call.span if call is not None else None
         place = f":{span.line}:{span.column}" if span is not None else ""
         # Messages quote attributes of files, which may hold anything.
-        line = "".join(character if character.isprintable() else "?" for character in message)
-        return ModelError(f"{self.name}{place}: {line}")
+        return ModelError(f"{self.name}{place}: {printable(message)}")
 
 
 def emit_expression(

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from relay_layout.relay.namespaces import get, members
-from relay_layout.relay.namespaces import namespace as _namespace
+from relay_layout.relay.functions.namespaces import get, members
+from relay_layout.relay.functions.namespaces import namespace as _namespace
 
 _MODULES = (
     "algorithm",
@@ -30,7 +30,7 @@ _HOMES = {
         ),
         "callbacks",
     ),
-    **dict.fromkeys(("register", "register_compute"), "registration"),
+    **dict.fromkeys(("register", "register_compute"), "functions.registration"),
     "register_mixed_precision_conversion": "mixed_precision",
 }
 

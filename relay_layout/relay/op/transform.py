@@ -1,5 +1,5 @@
 """``relay.op.transform``: the operators without a prefix."""
 
-from relay_layout.relay.namespaces import namespace
+from relay_layout.relay.functions.namespaces import namespace
 
 __getattr__, __dir__ = namespace(__name__, "")

@@ -21,6 +21,7 @@ from relay_layout.ir import (
     copy_of,
     dtype_of,
     operator_name,
+    value_of,
     with_attributes,
 )
 from relay_layout.relay.importing.operation import reason
@@ -228,7 +229,7 @@ class _Mixing(PyExprMutator):
         key = (value.__chandle__(), dtype)
         if key in self.casts:
             return self.casts[key]
-        moved: Expression = self.lookup_binding(value) if isinstance(value, relax.Var) else None
+        moved: Expression = value_of(self, value)
         if operator_name(moved) in _MOVEMENTS and self._is_leaf(value) and dtype in DTYPES:
             inner = self._cast(moved.args[0], dtype)
             result = self.emit(relax.Call(moved.op, [inner, *moved.args[1:]], moved.attrs))
@@ -284,7 +285,7 @@ class _Mixing(PyExprMutator):
     def _given(self, value: Expression) -> Expression:
         if isinstance(value, relax.Tuple):
             return relax.Tuple([self._given(field) for field in value.fields])
-        bound = self.lookup_binding(value) if isinstance(value, relax.Var) else None
+        bound = value_of(self, value)
         if isinstance(bound, relax.Tuple):
             given = self._given(bound)
             same = all(new.same_as(old) for new, old in zip(given.fields, bound.fields, strict=True))

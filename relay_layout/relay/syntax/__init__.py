@@ -6,7 +6,7 @@ Nothing here needs TVM.  Whatever a file holds, reading it ends in a tree or in 
 
 from .equality import structurally_equal
 from .json_reader import read_json
-from .params import read_params, read_tensor, write_params, write_tensor
+from .params import read_params, read_tensor, write_params
 from .printer import print_text
 from .text_reader import read_expression, read_text
 from .traversal import children, free_variables, module_of_expression, post_order
@@ -60,5 +60,4 @@ __all__ = [
     "read_text",
     "structurally_equal",
     "write_params",
-    "write_tensor",
 ]

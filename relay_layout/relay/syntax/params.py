@@ -85,13 +85,5 @@ def read_tensor(data: bytes | bytearray | memoryview, name: str = "<tensor>") ->
     return array
 
 
-def write_tensor(array: np.ndarray) -> bytes:
-    """The blob of one tensor, which :func:`read_tensor` reads.
-
-    Raises ModelError for data types that Relay does not have.
-    """
-    return write_blob(array)
-
-
 def _unsigned(value: int) -> bytes:
     return value.to_bytes(8, "little")

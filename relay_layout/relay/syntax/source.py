@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from functools import cached_property
 
-from relay_layout.errors import ModelError
+from relay_layout.errors import ModelError, printable
 
 from .tree import Span
 
@@ -36,7 +36,7 @@ class Source:
 def shorten(text: str) -> str:
     """At most 40 characters of a text that a file brings, on one line."""
     cut = text if len(text) <= 40 else text[:37] + "..."
-    return "".join(character if character.isprintable() else "?" for character in cut)
+    return printable(cut)
 
 
 def decode(source: str | bytes, name: str) -> str:

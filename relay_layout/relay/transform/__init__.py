@@ -14,7 +14,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.callbacks import LayoutConfig
-from relay_layout.relay.conventions import check_desired
+from relay_layout.relay.callbacks.conventions import check_desired
 from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES

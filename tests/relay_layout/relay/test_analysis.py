@@ -11,7 +11,7 @@ from tvm import relax
 
 from relay_layout import relay
 from relay_layout.errors import ModelError
-from relay_layout.relay.rebuilding import rebuilt
+from relay_layout.relay.trees.rebuilding import rebuilt
 
 
 @pytest.fixture

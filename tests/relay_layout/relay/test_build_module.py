@@ -10,9 +10,9 @@ import tvm
 
 from relay_layout import relay
 from relay_layout.errors import ArtifactError, InputError, ModelError, TargetError
-from relay_layout.relay import build_targets
 from relay_layout.relay.build_module import GraphExecutorFactoryModule
-from relay_layout.relay.build_targets import build_target
+from relay_layout.relay.building import targets
+from relay_layout.relay.building.targets import build_target
 from relay_layout.targets import resolve_target
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 
@@ -336,7 +336,7 @@ def test_targets_that_are_refused(target, message):
     [("sm_80", "cuda-sm_80"), ("", None)],
 )
 def test_the_gpu_of_this_machine(found, name, monkeypatch):
-    monkeypatch.setattr(build_targets, "gpu_architecture", lambda: found)
+    monkeypatch.setattr(targets, "gpu_architecture", lambda: found)
     if name is not None:
         assert build_target("cuda").name == name
         return
@@ -348,7 +348,7 @@ def test_the_gpu_of_this_machine(found, name, monkeypatch):
 
 
 def test_a_gpu_target_of_tvm_that_found_none(monkeypatch):
-    monkeypatch.setattr(build_targets, "gpu_architecture", lambda: "")
+    monkeypatch.setattr(targets, "gpu_architecture", lambda: "")
     with pytest.raises(TargetError, match="no GPU is found here"):
         build_target(tvm.target.Target({"kind": "cuda", "arch": "sm_50"}))
 

@@ -115,6 +115,10 @@ def test_explain_one_operator_of_a_report(page: str, capsys: pytest.CaptureFixtu
             "model.html tells what was compiled, which --desired-layout cannot change; explain the model",
         ),
         (
+            ["explain", "model.html", "--no-winograd"],
+            "model.html tells what was compiled, which --no-winograd cannot change; explain the model",
+        ),
+        (
             ["explain", "model.html", "--target", "avx"],
             "--target: the report has no target 'avx'; name one of x86-64-v2, or leave it out for all",
         ),

@@ -12,8 +12,8 @@ from gpu_simulator import Grid
 from tvm import te, tirx, topi
 from tvm_ffi import structural_map
 
-from topi_ext.compute.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.implicit_gemm import (
+from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.compute.cuda.implicit_gemm import (
     pack_weight,
     padded,
     partial_products,

@@ -4,7 +4,7 @@ import numpy as np
 from gpu_cases import Run, convolve, simulated
 from tvm import te, tirx, topi
 
-from topi_ext.compute.winograd_nhwc import (
+from topi_ext.compute.cuda.winograd import (
     pack_winograd,
     products_shape,
     transformed_image,

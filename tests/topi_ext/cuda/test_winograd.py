@@ -17,7 +17,7 @@ from gpu_winograd import (
 from ptx_text import compile_ptx
 from tvm import te, topi
 
-from topi_ext.compute.winograd_nhwc import products_shape, transformed_products
+from topi_ext.compute.cuda.winograd import products_shape, transformed_products
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.knobs import GemmKnobs

@@ -7,7 +7,7 @@ from tvm.target import Target
 from tvm_ffi import structural_walk
 
 from topi_ext.chooser import KernelChooser
-from topi_ext.compute.depthwise import depthwise_conv2d
+from topi_ext.compute.cuda.depthwise import depthwise_conv2d
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.cuda.rules import CudaRule, cuda_rules

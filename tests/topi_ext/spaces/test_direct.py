@@ -75,7 +75,7 @@ def test_rows_of_a_chunk_stay_in_the_cache() -> None:
 def test_images_that_are_widened_are_copied_by_chunks_of_whole_tiles() -> None:
     processor = processor_of(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}))
     plain = workload_for((64, 64, 14, 1, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
-    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), wide_words=True)
+    form = integer_form(replace(plain, dtype="uint8", out_dtype="int32"), words="wide")
     tiles = {
         (knobs.tile_pixels, knobs.pad_at)
         for _, knobs in direct_knobs(form, processor)

@@ -14,7 +14,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import Call, Op
-from tvm_ffi import structural_map
+
+from topi_ext.codegen.passes import function_pass, replaced
 
 APPROXIMATE = "topi_ext.approximate"
 """The attribute of functions of a network that rounds its tensors, or what it multiplies, to fewer bits."""
@@ -31,17 +32,13 @@ def approximate_functions(module: tvm.IRModule) -> set[str]:
     }
 
 
-def approximate(names: Collection[str]) -> tvm.transform.Pass:
+@function_pass
+def approximate(func: tirx.PrimFunc, names: Collection[str]) -> tirx.PrimFunc:
     """In device functions of the functions with these names; vectors stay vectors."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        name, kernel, _ = str(func.attrs["global_symbol"]).rpartition("_kernel")
-        if not kernel or name not in names:
-            return func
-        return func.with_body(structural_map(func.body, (Call, _function)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.approximate")
+    name, kernel, _ = str(func.attrs["global_symbol"]).rpartition("_kernel")
+    if not kernel or name not in names:
+        return func
+    return replaced(func, (Call, _function))
 
 
 def _function(call: Call) -> Any:

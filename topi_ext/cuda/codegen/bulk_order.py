@@ -15,6 +15,7 @@ from tvm_ffi import structural_map
 from topi_ext.cuda.codegen.bulk_copies import ARRIVED, BEGIN, END, is_copy
 from topi_ext.cuda.codegen.statements import barrier, flat, holds, is_barrier, is_call, with_body
 from topi_ext.cuda.codegen.wgmma import is_product, loads_left, proxy_fence, wait, wait_for_earlier
+from topi_ext.ir import sequence
 
 
 def order_bulk_copies(sequence: tirx.SeqStmt, product: Call, first: Any) -> tirx.SeqStmt:
@@ -81,8 +82,7 @@ def _alone(statements: list[Any], first: Any) -> list[Any]:
     """Statements of one thread."""
     if not statements:
         return []
-    body = tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
-    return [tirx.IfThenElse(first, body, None)]
+    return [tirx.IfThenElse(first, sequence(statements), None)]
 
 
 def _is_copy(statement: Any) -> bool:

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 
-from topi_ext.codegen.replacing import replacing
+from topi_ext.codegen.passes import function_pass, replaced
 
 _WORD = 4
 
 
-def pack_bytes() -> tvm.transform.Pass:
+@function_pass
+def pack_bytes(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Constants of bytes that are repeated over 8 or 16 lanes become words that are repeated, and are taken
     as bytes again.
     """
-    return replacing("pack_bytes", tirx.Broadcast, _packed)
+    return replaced(func, (tirx.Broadcast, _packed))
 
 
 def _packed(repeated: tirx.Broadcast) -> Any:

@@ -8,11 +8,11 @@ them while its tensor cores are busy.
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call, Op
 from tvm_ffi import structural_map
 
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, with_body
 
 COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
@@ -20,18 +20,14 @@ COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_s
 _MULTIPLY = Op.get("tirx.ptx_legacy.mma")
 
 
-def order_copies() -> tvm.transform.Pass:
+@function_pass
+def order_copies(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """One barrier in each turn of the loop over tiles, and the copies of a later tile behind it.
 
     Expects device functions with flat buffers whose copies are as wide as they will be. Loops of wgmma have
     another order already.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.For, _ordered)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_copies")
+    return replaced(func, (tirx.For, _ordered))
 
 
 def _ordered(loop: tirx.For) -> Any:

@@ -15,10 +15,12 @@ import tvm
 from tvm import tirx
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.codegen.passes import function_pass
 from topi_ext.cuda.codegen.copy_order import COMMIT_COPIES
 from topi_ext.cuda.codegen.device_functions import call_void
 from topi_ext.cuda.codegen.statements import flat, holds, is_call
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.ir import sequence
 
 _LAUNCH_PARAMETERS = "tirx.kernel_launch_params"
 _DEPENDENT = "tirx.use_programtic_dependent_launch"
@@ -36,37 +38,29 @@ def constant_operand(pointer: Any) -> Any:
     return call_void(CONSTANT, [pointer], "")
 
 
-def launch_early() -> tvm.transform.Pass:
+@function_pass
+def launch_early(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Lets TVM launch kernels so, of functions that are not split into host and device yet.
 
     Each of them must begin with what :func:`wait_for_kernel_before` inserts.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_attr(_LAUNCH_PARAMETERS, [_DEPENDENT]) if _launches_early(func) else func
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.launch_early")
+    return func.with_attr(_LAUNCH_PARAMETERS, [_DEPENDENT]) if _launches_early(func) else func
 
 
-def wait_for_kernel_before() -> tvm.transform.Pass:
+@function_pass
+def wait_for_kernel_before(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Inserts the wait where device functions begin; behind the first copies of what :func:`constant_operand`
     names, where it names something.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        has_constant = holds(func.body, tirx.Evaluate, lambda found: is_call(found, CONSTANT))
-        if not _launches_early(func):
-            assert not has_constant
-            return func
-        if not has_constant:
-            return func.with_body(tirx.SeqStmt([_allow(), _wait(func), func.body]))
-        wait, memory = _wait(func), _memory(func)
-        body = structural_map(func.body, (tirx.SeqStmt, lambda found: _waiting_late(found, wait, memory)))
-        return func.with_body(tirx.SeqStmt([_allow(), body]))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.wait_for_kernel_before")
+    has_constant = holds(func.body, tirx.Evaluate, lambda found: is_call(found, CONSTANT))
+    if not _launches_early(func):
+        assert not has_constant
+        return func
+    if not has_constant:
+        return func.with_body(tirx.SeqStmt([_allow(), _wait(func), func.body]))
+    wait, memory = _wait(func), _memory(func)
+    body = structural_map(func.body, (tirx.SeqStmt, lambda found: _waiting_late(found, wait, memory)))
+    return func.with_body(tirx.SeqStmt([_allow(), body]))
 
 
 def _allow() -> tirx.Evaluate:
@@ -141,7 +135,7 @@ def _body(group: Any) -> Any:
 
 def _around(group: Any, copies: list[Any]) -> list[Any]:
     """The group of these copies alone. One of no copies is committed all the same: groups are counted."""
-    body = tirx.SeqStmt(copies) if len(copies) > 1 else copies[0] if copies else tirx.Evaluate(0)
+    body = sequence(copies or [tirx.Evaluate(0)])
     if isinstance(group, tirx.AttrStmt):
         return [tirx.AttrStmt(group.node, group.attr_key, group.value, body)]
     return [tirx.IfThenElse(group.condition, body, None)] if copies else []

@@ -14,6 +14,7 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.codegen.passes import function_pass
 from topi_ext.cuda.multiprocessor import LANES
 
 THREAD_EXTENT = "thread_extent"
@@ -21,17 +22,13 @@ THREAD_EXTENT = "thread_extent"
 _ADDRESS = Op.get("tirx.buffer_data")
 
 
-def lower_fragments() -> tvm.transform.Pass:
+@function_pass
+def lower_fragments(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Buffers of scope "warp" become buffers of scope "local", a 32nd of the size.
 
     Expects flat buffers of device functions, accessed at ``(fragment * 32 + threadIdx.x) * owned + element``.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(_Fragments(func.body).lowered(func.body))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.lower_fragments")
+    return func.with_body(_Fragments(func.body).lowered(func.body))
 
 
 class _Fragments:

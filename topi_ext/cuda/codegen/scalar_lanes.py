@@ -6,20 +6,20 @@ one byte. And it writes ``!``, ``~`` and ``x != x`` of whole vectors, which C++ 
 
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.ir import Call, Op, TensorLoad
 from tvm.ir.prim.expr import BitwiseNot
 from tvm_ffi import structural_walk
 
-from topi_ext.codegen.replacing import replacing
+from topi_ext.codegen.passes import function_pass, replaced
 
 _ISNAN = "tirx.isnan"
 
 
-def unroll_scalars() -> tvm.transform.Pass:
+@function_pass
+def unroll_scalars(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Loops over lanes that read or write booleans in memory, negate, or look for NaN are of scalars."""
-    return replacing("unroll_scalars", tirx.For, _unrolled)
+    return replaced(func, (tirx.For, _unrolled))
 
 
 def _unrolled(loop: tirx.For) -> tirx.For:

@@ -6,9 +6,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, Op
 from tvm.tirx.script import builder as T
-from tvm_ffi import structural_walk
 
 from topi_ext.cuda.codegen.device_functions import called
+from topi_ext.ir import nodes_of
 
 ASYNC_COPY = Op.get("tirx.s_tir.cp_async_raw")
 """Copies from global to shared memory, while the thread goes on."""
@@ -39,9 +39,7 @@ def flat(statement: Any) -> list[Any]:
 
 def holds(statement: Any, kind: Any, accept: Callable[[Any], bool]) -> bool:
     """Is a node of the kind within a statement or an expression that ``accept`` says yes to?"""
-    found: list[Any] = []
-    structural_walk(statement, (kind, lambda node: found.append(node) if accept(node) else None))
-    return bool(found)
+    return any(map(accept, nodes_of(statement, kind)))
 
 
 def with_body(loop: tirx.For, body: Any, annotations: Any = None) -> tirx.For:

@@ -14,6 +14,7 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map, structural_walk
 
+from topi_ext.codegen.passes import function_pass
 from topi_ext.cuda.codegen.bulk_copies import is_copy
 from topi_ext.cuda.codegen.bulk_order import order_bulk_copies
 from topi_ext.cuda.codegen.fragments import THREAD_EXTENT
@@ -32,12 +33,14 @@ from topi_ext.cuda.codegen.wgmma import (
     wait,
 )
 from topi_ext.cuda.multiprocessor import multiprocessor_of
+from topi_ext.ir import nodes_of
 
 _REGISTERS = Op.get("tirx.buffer_data")
 _COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
 
-def order_warpgroups() -> tvm.transform.Pass:
+@function_pass
+def order_warpgroups(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Fences, commits and waits around products by wgmma, and memory as they want it aligned.
 
     All kernels of a module have one name for dynamic shared memory, and nvcc takes the alignment that comes
@@ -45,17 +48,11 @@ def order_warpgroups() -> tvm.transform.Pass:
 
     Expects device functions with flat buffers, in which sums are registers of each lane.
     """
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        if not _has_wgmma(func):
-            return func
-        products: list[Call] = []
-        structural_walk(func.body, (Call, lambda call: products.append(call) if is_product(call) else None))
-        body = _ordered(func.body, products[0]) if products else func.body
-        return func.with_body(_aligned(body))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.order_warpgroups")
+    if not _has_wgmma(func):
+        return func
+    products = list(filter(is_product, nodes_of(func.body, Call)))
+    body = _ordered(func.body, products[0]) if products else func.body
+    return func.with_body(_aligned(body))
 
 
 def _ordered(body: Any, product: Call) -> Any:

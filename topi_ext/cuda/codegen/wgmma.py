@@ -135,7 +135,7 @@ __device__ __forceinline__ void {name}({kind.c_type}* sums, int begin, int right
     "{{\\n.reg .pred add;\\nsetp.eq.u32 add, 1, 1;\\n"
     "wgmma.mma_async.sync.aligned.m64n{columns}k{MULTIPLICATIONS[dtype].depth}.{kind.types} "
     "{{{_numbers(0, count)}}}, {one}, %{count}, add{kind.scales};\\n}}\\n"
-    : {_in_out(kind, "sums", "begin", count)}
+    : {_sums_in_out(kind, count)}
     : "l"(upper | static_cast<unsigned>(right)), {", ".join(found)}
     : "memory");
 }}
@@ -155,7 +155,7 @@ def fence(multiplied: Call, loaded: int) -> Any:
         return _on_sums(FENCE, "wgmma.fence.sync.aligned;", multiplied)
     read = "".join(f"  unsigned word{place} = __float_as_uint(left[{place}]);\n" for place in range(loaded))
     written = "".join(f"  left[{place}] = __uint_as_float(word{place});\n" for place in range(loaded))
-    operands = _in_out(kind, "sums", "begin", count)
+    operands = _sums_in_out(kind, count)
     operands += "".join(f', "+r"(word{place})' for place in range(loaded))
     name = f"{FENCE}_{kind.c_type}_{count}_{loaded}"
     source = f"""
@@ -189,7 +189,7 @@ def proxy_fence() -> Any:
 def _on_sums(stem: str, instruction: str, multiplied: Call) -> Any:
     """An instruction that the compiler must move no use of sums across, and so names them as operands."""
     kind, count = _sums(multiplied)
-    name, operands = f"{stem}_{kind.c_type}_{count}", _in_out(kind, "sums", "begin", count)
+    name, operands = f"{stem}_{kind.c_type}_{count}", _sums_in_out(kind, count)
     return _issued(name, instruction, f"{kind.c_type}* sums, int begin", operands, multiplied.args[1:3])
 
 
@@ -214,8 +214,8 @@ def _numbers(first: int, count: int) -> str:
     return ", ".join(f"%{place}" for place in range(first, first + count))
 
 
-def _in_out(kind: _Kind, array: str, first: str, count: int) -> str:
-    return ", ".join(f'"+{kind.register}"({array}[{first} + {place}])' for place in range(count))
+def _sums_in_out(kind: _Kind, count: int) -> str:
+    return ", ".join(f'"+{kind.register}"(sums[begin + {place}])' for place in range(count))
 
 
 __all__ = [

@@ -14,8 +14,10 @@ from tvm.ir import Call, Op
 from tvm.ir.expr import TensorLoad
 from tvm_ffi import structural_map
 
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.statements import ASYNC_COPY, holds
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import repeated
 
 COPIED_BYTES = (4, 8, 16)
 """What one asynchronous copy moves."""
@@ -24,24 +26,20 @@ _EITHER = Op.get("prim.if_then_else")
 _COMMIT = "async_commit_queue_scope"
 
 
-def widen_copies() -> tvm.transform.Pass:
+@function_pass
+def widen_copies(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Turn loops over neighbouring elements into one copy: those within a group of asynchronous copies, and
     those that load registers from global memory.
 
     Expects device functions with flat buffers.
     """
 
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
+    def on_group(group: tirx.AttrStmt) -> Any:
+        if group.attr_key != _COMMIT:
+            return group
+        return structural_map(group, [(tirx.For, _widened), (tirx.BufferStore, _of_vector)])
 
-        def on_group(group: tirx.AttrStmt) -> Any:
-            if group.attr_key != _COMMIT:
-                return group
-            return structural_map(group, [(tirx.For, _widened), (tirx.BufferStore, _of_vector)])
-
-        return func.with_body(structural_map(func.body, [(tirx.AttrStmt, on_group), (tirx.For, _loaded)]))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.widen_copies")
+    return replaced(func, [(tirx.AttrStmt, on_group), (tirx.For, _loaded)])
 
 
 def _widened(loop: tirx.For) -> Any:
@@ -153,7 +151,7 @@ def _stored(store: tirx.BufferStore) -> _Copy | None:
         return None
     if isinstance(value, Call) and value.op.same_as(_EITHER):
         condition, value, otherwise = value.args
-        constant = otherwise.value if isinstance(otherwise, tirx.Broadcast) else otherwise
+        constant = repeated(otherwise)
         if not isinstance(constant, tirx.IntImm | tirx.FloatImm):
             return None
         border = (store.buffer, constant) if constant.value else None

@@ -5,14 +5,11 @@ puts more between the two so that they keep their order, and a branch around the
 predicates. cp.async itself writes zeros for what it is told not to read.
 """
 
-from typing import Any
-
-import tvm
 from tvm import tirx
 from tvm.ir import Call
 from tvm.tirx.script import builder as T
-from tvm_ffi import structural_map
 
+from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.device_functions import call_void
 from topi_ext.cuda.codegen.statements import ASYNC_COPY
 from topi_ext.dtypes import DTYPE_BYTES
@@ -24,14 +21,10 @@ _CONDITION = 5
 """Place of the argument that only such copies have."""
 
 
-def copy_or_zeros() -> tvm.transform.Pass:
+@function_pass
+def copy_or_zeros(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Make every copy with a condition one instruction. Expects device functions with flat buffers."""
-
-    def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-        del module, context
-        return func.with_body(structural_map(func.body, (tirx.Evaluate, _copied)))
-
-    return tirx.transform.prim_func_pass(on_function, opt_level=0, name="topi_ext.copy_or_zeros")
+    return replaced(func, (tirx.Evaluate, _copied))
 
 
 def _copied(statement: tirx.Evaluate) -> tirx.Evaluate:

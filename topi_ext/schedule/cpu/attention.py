@@ -15,7 +15,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.ir import conjuncts, holds, loads_of, sequence, stored_by, substitute, uses
+from topi_ext.ir import conjunction, conjuncts, holds, loads_of, sequence, stored_by, substitute, uses
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -51,8 +51,6 @@ FEWEST_ROWS = 8
 """The smallest block, even if its scores take more than their share of the cache."""
 
 PRODUCTS = 2
-
-_ALWAYS = tirx.const(True, "bool")
 
 
 class Attention(ProcessorRule):
@@ -215,7 +213,7 @@ def _starting(nest: Any, images: list[Any], start: Any) -> Any:
         ]
         # All rows of the block exist.
         kept = [condition for condition in conjuncts(realize.predicate) if not uses(condition, place)]
-        return SBlockRealize(values, tirx.all(*kept) if kept else _ALWAYS, realize.block)
+        return SBlockRealize(values, conjunction(kept), realize.block)
 
     return structural_map(inside(nest, [*images, place]), (SBlockRealize, on_block))
 

@@ -69,10 +69,10 @@ class Convolution(Rule):
         usual = ConvolutionWorkload.from_json(str(annotations.get(USUAL, text)))
         if not usual.is_static or (lanes_are_pixels(usual) and not workload.is_static):
             return None
-        direct = ALGORITHM not in annotations
+        winograd = ALGORITHM in annotations
         if not workload.is_static:
-            return usual, chooser.choose_for_any_size(usual, direct=direct), True
-        return workload, chooser.choose(usual, direct=direct), False
+            return usual, chooser.choose_for_any_size(usual, winograd=winograd), True
+        return workload, chooser.choose(usual, winograd=winograd), False
 
 
 __all__ = ["Convolution"]

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import SBlock, Schedule
 
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, substitute
@@ -24,7 +24,7 @@ from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.transpose import Transpose
 from topi_ext.schedule.inlining import inlined
-from topi_ext.schedule.nests import is_plain, nest_of
+from topi_ext.schedule.nests import is_plain, nest_of, with_nests
 
 MOST_PARTS = 16
 """Nests of loops that one function may become."""
@@ -168,11 +168,8 @@ def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:
 
 def _with_body(func: tirx.PrimFunc, roots: Sequence[SBlock], allocated: Sequence[Any] = ()) -> tirx.PrimFunc:
     """``func`` computing one after the other what the ``roots`` of functions do."""
-    kept = [*allocated, *(buffer for root in roots for buffer in root.alloc_buffers)]
-    bodies = [root.body for root in roots]
-    body = bodies[0] if len(bodies) == 1 else tirx.SeqStmt(bodies)
-    root = SBlock([], [], [], func.body.block.name_hint, body, alloc_buffers=kept)
-    return func.with_body(SBlockRealize([], tirx.const(True, "bool"), root))
+    temporaries = [*allocated, *(buffer for root in roots for buffer in root.alloc_buffers)]
+    return with_nests(func, [root.body for root in roots], temporaries)
 
 
 def _arranged(func: tirx.PrimFunc, processor: Processor) -> SBlock:

@@ -20,7 +20,7 @@ from topi_ext.codegen import amx, neon_matrices
 from topi_ext.codegen.bfloat16 import without_conversion
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.ir import nodes_of, substitute, unmarked
+from topi_ext.ir import nodes_of, sequence, substitute, unmarked
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.workload import ConvolutionWorkload
@@ -275,8 +275,7 @@ def _place(indices: list[Any], shape: Any) -> Any:
 
 
 def _block(name: str, reads: list[Any], writes: list[Any], statements: list[Any]) -> Any:
-    body = statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
-    return SBlockRealize([], True, Block([], reads, writes, name, body))
+    return SBlockRealize([], True, Block([], reads, writes, name, sequence(statements)))
 
 
 __all__ = ["apply_matrices", "keep_configured", "multiply_matrices"]

@@ -13,11 +13,11 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import Schedule
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.extents import fixed
-from topi_ext.ir import IF_THEN_ELSE, loads_of, uses
+from topi_ext.ir import IF_THEN_ELSE, loads_of, nodes_of, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
@@ -257,9 +257,7 @@ def _multiplies(added: Any, axes: Sequence[tirx.Var]) -> bool:
 
 def _has_conditions(sch: Schedule, anchor: SBlock) -> bool:
     """Is the last pair of an odd depth treated differently from the others?"""
-    found: list[Any] = []
-    structural_walk(sch.get(anchor).body, (Call, lambda call: found.append(call.op.name)))
-    return IF_THEN_ELSE in found
+    return any(call.op.name == IF_THEN_ELSE for call in nodes_of(sch.get(anchor).body, Call))
 
 
 def _float_load(element: Any) -> Any:

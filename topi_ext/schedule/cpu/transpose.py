@@ -13,16 +13,16 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm_ffi import structural_walk
+from tvm.s_tir import Schedule
 
 from topi_ext.extents import as_int
 from topi_ext.indexing import WORD_BYTES
-from topi_ext.ir import loads_of, substitute
+from topi_ext.ir import loads_of, nodes_of, substitute
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import has_reduction, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, only_block
+from topi_ext.schedule.nests import with_nests
 
 SMALLEST_TILE = 4
 
@@ -84,8 +84,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     body = _Copy(source, result, store.value, starts, outer, row, column, size).loop(
         processor.parallel_cycles
     )
-    root = SBlock([], [], [], func.body.block.name_hint, body)
-    return open_schedule(func.with_body(SBlockRealize([], tirx.const(True, "bool"), root)))
+    return open_schedule(with_nests(func, [body], []))
 
 
 def _is_number(value: Any) -> bool:
@@ -178,10 +177,7 @@ def _strides(shape: Sequence[Any]) -> list[int] | None:
 
 def _factors(indices: Sequence[Any], variable: tirx.Var) -> list[Any]:
     """What a variable is divided by: numbers, or symbols."""
-    found: list[Any] = []
-    for index in indices:
-        for kind in (tirx.FloorDiv, tirx.FloorMod):
-            structural_walk(index, (kind, found.append))
+    found = [node for index in indices for node in nodes_of(index, (tirx.FloorDiv, tirx.FloorMod))]
     return list({as_int(node.b) for node in found if variable.same_as(node.a)})
 
 

@@ -17,6 +17,7 @@ from topi_ext.extents import fixed
 from topi_ext.indexing import physical_axes
 from topi_ext.ir import loads_of, substitute
 from topi_ext.knobs import WinogradKnobs
+from topi_ext.schedule.nests import nests_of, with_nests
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -31,10 +32,7 @@ def by_tiles(func: tirx.PrimFunc, name: str, workload: ConvolutionWorkload, knob
             return statement
         return _Tiles(inner.block, workload, knobs).nest()
 
-    root = func.body.block
-    body = tirx.SeqStmt([nest(statement) for statement in root.body.seq])
-    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=root.alloc_buffers)
-    return func.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+    return with_nests(func, [nest(statement) for statement in nests_of(func)])
 
 
 class _Tiles:

@@ -14,7 +14,7 @@ from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize, Schedule
 from tvm.tirx.script import builder as T
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.compute.implicit_gemm import GATHER, ROWS, padded
+from topi_ext.compute.cuda.implicit_gemm import GATHER, ROWS, padded
 from topi_ext.cuda.codegen.bulk_copies import (
     BARRIER_BYTES,
     Arrival,
@@ -33,6 +33,7 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.schedule.blocks import child_blocks
+from topi_ext.schedule.nests import with_nests
 
 STAGES, ORDER = "software_pipeline_stage", "software_pipeline_order"
 
@@ -48,10 +49,9 @@ def lies_as_read(sch: Schedule, workload: GemmConvolution) -> bool:
     if ROWS in blocks and data.same_as(blocks[ROWS].writes[0].source):
         data = blocks[ROWS].reads[0].source
     shape = [int(extent) for extent in data.shape]
-    count = workload.batch * workload.in_height * workload.in_width * workload.in_channels
     found = (str(data.dtype), prod(shape), shape[-1])
     given = any(data.same_as(parameter) for parameter in sch.mod["main"].params)
-    return given and found == (workload.data_dtype, count, workload.in_channels)
+    return given and found == (workload.data_dtype, prod(workload.data_shape), workload.in_channels)
 
 
 def with_bulk_copies(func: tirx.PrimFunc, workload: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
@@ -61,10 +61,8 @@ def with_bulk_copies(func: tirx.PrimFunc, workload: GemmConvolution, knobs: Gemm
     tiles = _loop_over_tiles(func)
     bulk = _Bulk(tiles, workload, knobs)
     root = func.body.block
-    body = tirx.SeqStmt([*bulk.maps, structural_map(root.body, (tirx.For, bulk.loop))])
-    allocated = [*root.alloc_buffers, bulk.barriers]
-    block = SBlock([], [], [], root.name_hint, body, alloc_buffers=allocated, annotations=root.annotations)
-    return func.with_body(SBlockRealize([], True, block))
+    statements = [*bulk.maps, structural_map(root.body, (tirx.For, bulk.loop))]
+    return with_nests(func, statements, [*root.alloc_buffers, bulk.barriers])
 
 
 def with_early_weights(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -9,7 +9,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.depthwise import WINDOW
+from topi_ext.compute.cuda.depthwise import WINDOW
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
@@ -20,7 +20,7 @@ from topi_ext.schedule.cuda.loops import in_vectors, unrolled
 def schedule_depthwise(
     func: PrimFunc, workload: DepthwiseConvolution, knobs: DepthwiseKnobs
 ) -> Schedule | None:
-    """Arrange a function around ``compute.depthwise``; None where what follows it is no epilogue."""
+    """Arrange a function around ``compute.cuda.depthwise``; None where what follows it is no epilogue."""
     sch = open_schedule(func)
     found = annotated_block(sch)
     if found is None:

@@ -6,7 +6,7 @@ Nothing is in shared memory: a weight is read once, and the rows stay in the fir
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.row_product import DATA, ROWS
+from topi_ext.compute.cuda.row_product import DATA, ROWS
 from topi_ext.cuda.multiprocessor import LANES
 from topi_ext.divisors import largest_divisor
 from topi_ext.schedule.blocks import child_blocks, loop_extent, open_schedule
@@ -20,7 +20,7 @@ ASKED = 8
 
 
 def schedule_rows(func: PrimFunc) -> Schedule | None:
-    """Arrange a function around ``compute.row_product``; None where what follows it is no epilogue."""
+    """Arrange a function around ``compute.cuda.row_product``; None where what follows it is no epilogue."""
     sch = open_schedule(func)
     found = [block for block in child_blocks(sch) if ROWS in sch.get(block).annotations]
     if len(found) != 1:

@@ -81,8 +81,8 @@ def _kernel(func: tirx.PrimFunc) -> Kernel | None:
 
 
 class Convolution(CudaRule):
-    """Functions around ``compute.implicit_gemm`` or ``compute.depthwise``, by the knobs that they were made
-    for, which ``chooser`` knows.
+    """Functions around ``compute.cuda.implicit_gemm`` or ``compute.cuda.depthwise``, by the knobs that they
+    were made for, which ``chooser`` knows.
     """
 
     is_fallback = False

@@ -10,9 +10,9 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
+from topi_ext.compute.cuda.winograd import SPREAD, TRANSFORM, WINDOW
 from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.compute.winograd import DATA, DATA_ROWS, RESULT_COLUMNS
-from topi_ext.compute.winograd_nhwc import SPREAD, TRANSFORM, WINDOW
 from topi_ext.cuda.annotation import described_kernel
 from topi_ext.cuda.winograd import WinogradGemmKnobs, data_threads, result_threads
 from topi_ext.cuda.workload import GemmConvolution
@@ -25,7 +25,7 @@ OUTER = 3
 
 
 def schedule_transform(func: PrimFunc) -> Schedule | None:
-    """Arrange a function around either transform of ``compute.winograd_nhwc``; None of any other, and where
+    """Arrange a function around either transform of ``compute.cuda.winograd``; None of any other, and where
     what follows the results is no epilogue.
     """
     sch = open_schedule(func)

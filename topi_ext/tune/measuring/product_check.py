@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from topi_ext.compute.implicit_gemm import rounded_to_tf32
+from topi_ext.compute.cuda.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.kernel import Knobs
 from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import INTEGERS, NhwcConvolution
@@ -33,10 +33,9 @@ def allowed_error(workload: NhwcConvolution, knobs: Knobs) -> float:
 def operands(workload: NhwcConvolution) -> tuple[Array, Array]:
     """The same random NHWC data and OHWI weights each time, as they are multiplied."""
     random = np.random.default_rng(0)
-    image = (workload.batch, workload.in_height, workload.in_width, workload.in_channels)
     kernel = (workload.out_channels, *workload.kernel, workload.group_channels)
     found = []
-    for shape, dtype in ((image, workload.data_dtype), (kernel, workload.weight_dtype)):
+    for shape, dtype in ((workload.data_shape, workload.data_dtype), (kernel, workload.weight_dtype)):
         if dtype in INTEGERS:
             limits = np.iinfo(dtype)
             found.append(random.integers(limits.min, limits.max, shape, dtype, endpoint=True))

@@ -17,6 +17,7 @@ from topi_ext.workload import (
     VolumeWorkload,
     separable,
     unset_fields,
+    with_tuples,
     workload_class,
 )
 
@@ -49,10 +50,7 @@ def kernel_workload(found: Any) -> Workload:
         _check_storage(found)
     if not isinstance(found["operator"], str):
         refuse("workload: operator: expected a string")
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
-    }
-    workload = kind(**given)
+    workload = kind(**with_tuples(found))
     _check_fit(workload)
     return workload
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import least
+from relay_layout.frontend.extents.arithmetic import least
 from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import (
@@ -23,7 +23,7 @@ from relay_layout.frontend.onnx.operators import (
 from relay_layout.frontend.onnx.operators.channels_last import channels_last, maybe_channels_last
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
 from relay_layout.frontend.onnx.operators.quantization import dequantized, quantized, zero_point
-from relay_layout.frontend.scattering import block
+from relay_layout.frontend.operators.scattering import block
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _OPSET = 13

@@ -14,9 +14,9 @@ from tvm import relax
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.linear import biased, kernel_extents
 from relay_layout.frontend.onnx.operators.windows import window
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, is_static
 
 _BIAS, _MASK = 3, 4
 _ROW, _COLUMN = 0, 1
@@ -25,7 +25,7 @@ _ROW, _COLUMN = 0, 1
 def _deformable_convolution(node: Node) -> Value:
     shape, weight, offset = (shape_of(node.input(place)) for place in range(3))
     groups, parts = (int(node.attributes.get(name, 1)) for name in ("group", "offset_group"))
-    if len(shape) != 4 or len(weight) != 4 or not all(isinstance(extent, int) for extent in shape[1:]):
+    if len(shape) != 4 or len(weight) != 4 or not is_static(shape[1:]):
         raise Unsupported(
             f"convolves {written(shape)} with a weight of {written(weight)}; "
             "supported are images whose channels, rows and columns are known: "

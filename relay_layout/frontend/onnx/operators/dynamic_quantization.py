@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import product
+from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import linear
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout import activations
-from relay_layout.frontend.extent_arithmetic import simplify
+from relay_layout.frontend.extents.arithmetic import simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import slicing
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout import activations
-from relay_layout.frontend.extent_arithmetic import product
+from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import greatest, product
+from relay_layout.frontend.extents.arithmetic import greatest, product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import padding, resizing
 from relay_layout.frontend.onnx.operators.windows import given_window
-from relay_layout.frontend.regions import averaged_regions
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.regions import averaged_regions
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, extents, shape_of, written
 from relay_layout.ir import Extent, is_static
 

@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS, ConvolutionOperator
-from relay_layout.frontend.extent_arithmetic import product
+from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.agreement import joinable
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import given_window, integers
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.convolving import (
+    CONVOLUTIONS,
+    TRANSPOSED_CONVOLUTIONS,
+    ConvolutionOperator,
+)
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import greatest, least, same, simplify
+from relay_layout.frontend.extents.arithmetic import greatest, least, same, simplify
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.windows import window
-from relay_layout.frontend.padding import filled_beyond, read_beyond
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.padding import filled_beyond, read_beyond
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 

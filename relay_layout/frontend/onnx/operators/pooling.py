@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import product, simplify
-from relay_layout.frontend.maxima import places_of_maxima
+from relay_layout.frontend.extents.arithmetic import product, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import given_window, window
-from relay_layout.frontend.scattering import scattered
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.maxima import places_of_maxima
+from relay_layout.frontend.operators.scattering import scattered
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static, scalar
 

@@ -7,13 +7,13 @@ from typing import cast
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
 from relay_layout.recurrent import recurrent
-from topi_ext.compute.activations import NAMES, Activation
-from topi_ext.compute.recurrence import Kind, Recurrence
+from topi_ext.compute.recurrent.activations import NAMES, Activation
+from topi_ext.compute.recurrent.layers import Kind, Recurrence
 
 _KINDS: tuple[Kind, ...] = ("GRU", "LSTM", "RNN")
 

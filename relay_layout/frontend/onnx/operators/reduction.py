@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import product
+from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Value, dtype_of, extents, shape_of
 

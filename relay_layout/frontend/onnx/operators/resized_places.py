@@ -1,6 +1,7 @@
 """Where the elements of a resized axis lie among those of its data, and what these weigh, as ONNX defines it.
 
-The formulas are those of :mod:`relay_layout.frontend.resampling`, in single precision as in ONNX Runtime.
+The formulas are those of :mod:`relay_layout.frontend.operators.resampling`, in single precision as in
+ONNX Runtime.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from relay_layout.frontend.resampling import NUMPY, Formula, ResizedAxis, weight_at
+from relay_layout.frontend.operators.resampling import NUMPY, Formula, ResizedAxis, weight_at
 from relay_layout.frontend.values import Array, Unsupported
 from relay_layout.ir import Extent
 

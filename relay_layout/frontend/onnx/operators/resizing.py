@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same, simplify
+from relay_layout.frontend.extents.arithmetic import same, simplify
+from relay_layout.frontend.extents.quotients import quotient
+from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.resized_places import (
@@ -33,9 +35,7 @@ from relay_layout.frontend.onnx.operators.resized_places import (
     weight_of_neighbour,
     within,
 )
-from relay_layout.frontend.quotients import quotient
-from relay_layout.frontend.resampling import Resampling
-from relay_layout.frontend.residues import never_more
+from relay_layout.frontend.operators.resampling import Resampling
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of
 from relay_layout.ir import Extent, is_static
 

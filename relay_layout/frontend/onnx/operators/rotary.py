@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import same
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 

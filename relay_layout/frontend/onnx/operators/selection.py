@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extent_arithmetic import clamped, product
+from relay_layout.frontend.extents.arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.ranking import best_elements, first_elements
+from relay_layout.frontend.operators.ranking import best_elements, first_elements
 from relay_layout.frontend.values import Extents, Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import product, same, simplify
+from relay_layout.frontend.extents.arithmetic import product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
-from relay_layout.frontend.scattering import scattered
+from relay_layout.frontend.operators.scattering import scattered
 from relay_layout.frontend.values import (
     Array,
     Extents,

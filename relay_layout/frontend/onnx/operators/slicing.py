@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from relay_layout.frontend.extent_arithmetic import clamped, greatest, least, product, same, simplify
+from relay_layout.frontend.extents.arithmetic import clamped, greatest, least, product, same, simplify
+from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.residues import never_more
-from relay_layout.frontend.scattering import block
+from relay_layout.frontend.operators.scattering import block
 from relay_layout.frontend.values import (
     FAR,
     Extents,
@@ -80,36 +80,25 @@ def parts(node: Node, value: Value, sizes: Sequence[int], axis: int) -> list[Val
 
 def _slice(node: Node) -> Value:
     shape = shape_of(node.input(0))
-    if node.opset < 10:
-        starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
-        axes, steps = list(node.attributes.get("axes", ())), []
-    elif any(not isinstance(node.input(index), np.ndarray | Extents) for index in (1, 2)):
+    if node.opset >= 10 and any(not isinstance(node.input(place), np.ndarray | Extents) for place in (1, 2)):
         return _sliced_by_data(node, shape)
-    else:
-        starts, ends = node.extents(1), node.extents(2)
-        axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
-        steps = [int(step) for step in node.constant(4).reshape(-1)] if node.has(4) else []
-    axes = axes or list(range(len(starts)))
-    steps = steps or [1] * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise Unsupported(f"slices axes {axes} with steps {steps} from {starts} to {ends}")
-    node.axes(axes, len(shape))
+    asked = _asked(node, len(shape))
     data = node.tensor(0)
     kept: list[tuple[int, Extent, Extent, int]] = []
     reversed_axes = []
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        axis = node.axis(axis, len(shape))
-        start, end = (_counted_from_the_front(node, bound, shape[axis]) for bound in (start, end))
-        if step < 0 and not is_static((start, end, shape[axis])):
+    for axis, *bounds, step in asked:
+        extent = shape[axis]
+        start, end = (_counted_from_the_front(node, bound, extent) for bound in bounds)
+        if step < 0 and not is_static((start, end, extent)):
             data = node.emit(relax.op.flip(data, axis), "backwards")
-            start, end, step = _from_the_end(start, shape[axis]), _from_the_end(end, shape[axis]), -step
-        begin, stop, stride = _range(start, end, step, shape[axis])
-        if _is_outermost(start, end, step) and _has_elements(node, shape[axis]):
-            begin, stop = (0, 1) if start == 0 else (simplify(shape[axis] - 1), shape[axis])
+            start, end, step = _from_the_end(start, extent), _from_the_end(end, extent), -step
+        begin, stop, stride = _range(start, end, step, extent)
+        if _is_outermost(start, end, step) and _has_elements(node, extent):
+            begin, stop = (0, 1) if start == 0 else (simplify(extent - 1), extent)
         begin, stop = node.plain(begin), node.plain(stop)
         if step < 0:
             reversed_axes.append(axis)
-        if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, shape[axis])):
+        if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, extent)):
             kept.append((axis, begin, stop, stride))
     if kept:
         data = relax.op.strided_slice(
@@ -123,6 +112,23 @@ def _slice(node: Node) -> Value:
     for axis in reversed_axes:
         data = relax.op.flip(node.emit(data, "forward"), axis)
     return data
+
+
+def _asked(node: Node, rank: int) -> list[tuple[int, Extent, Extent, int]]:
+    """Axis, start, end and step of each slice, as the opset says them."""
+    if node.opset < 10:
+        starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
+        axes, steps = list(node.attributes.get("axes", ())), []
+    else:
+        starts, ends = node.extents(1), node.extents(2)
+        axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
+        steps = [int(step) for step in node.constant(4).reshape(-1)] if node.has(4) else []
+    axes = axes or list(range(len(starts)))
+    steps = steps or [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise Unsupported(f"slices axes {axes} with steps {steps} from {starts} to {ends}")
+    node.axes(axes, rank)  # Refuses what names an axis twice.
+    return list(zip([node.axis(axis, rank) for axis in axes], starts, ends, steps, strict=True))
 
 
 def _sliced_by_data(node: Node, shape: Sequence[Extent]) -> Value:

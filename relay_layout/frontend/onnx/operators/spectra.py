@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.fourier import LARGEST_MATRIX, matrix_shape, transform_matrix
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.operators.fourier import LARGEST_MATRIX, matrix_shape, transform_matrix
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent
 

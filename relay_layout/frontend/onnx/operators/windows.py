@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tvm import tirx
 
-from relay_layout.frontend.extent_arithmetic import greatest, simplify
+from relay_layout.frontend.extents.arithmetic import greatest, simplify
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported
 from relay_layout.ir import Extent
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.fourier import LARGEST_MATRIX, matrix_shape, transform_matrix
+from relay_layout.frontend.operators.fourier import LARGEST_MATRIX, matrix_shape, transform_matrix
 from relay_layout.frontend.torch.complex_numbers.arithmetic import conjugate, multiply, polar
 from relay_layout.frontend.torch.complex_numbers.pair import Operand, Pair, as_pair, parts
 from relay_layout.frontend.torch.operators.rules import aten

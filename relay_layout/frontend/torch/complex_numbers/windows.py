@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.fourier import LARGEST_MATRIX
+from relay_layout.frontend.operators.fourier import LARGEST_MATRIX
 from relay_layout.frontend.torch.complex_numbers.fourier import matrix
 from relay_layout.frontend.torch.operators.rules import Rule, aten
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.counts import Counts
+from relay_layout.frontend.extents.counts import Counts
 from relay_layout.ir import Expression, shape_of
 from topi_ext.compute.nonzero import places_of_nonzero
 

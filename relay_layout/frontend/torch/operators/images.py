@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.operators.open_extents import padded
-from relay_layout.ir import Expression, dtype_of, shape_of
+from relay_layout.ir import Expression, dtype_of, is_static, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -44,7 +44,7 @@ def _pad(node: Any, importer: Any) -> Expression:
     shape, given = shape_of(value), list(node.args[1])
     mode = node.args[2] if len(node.args) > 2 else node.kwargs.get("mode", "constant")
     fill = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
-    if shape is not None and not all(isinstance(width, int) for width in given):
+    if shape is not None and not is_static(given):
         return padded(node, importer, value, given, mode, fill or 0.0)
     if shape is None:
         raise ModelError(f"node '{node.name}': padding a tensor of unknown shape is not supported")

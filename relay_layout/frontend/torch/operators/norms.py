@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import HALVES, Emit, Expression, dtype_of, shape_of
+from relay_layout.ir import HALVES, Emit, Expression, dtype_of, is_static, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -16,7 +16,7 @@ def _layer_norm(node: Any, importer: Any) -> Expression:
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
     extents, epsilon = node.args[1], float(node.args[4])
     axes = [place - len(extents) for place in range(len(extents))]
-    if all(isinstance(extent, int) for extent in extents):
+    if is_static(extents):
         gamma, beta = _parameters(node.args[2:4], importer, extents, dtype_of(data))
         normalized = emit(relax.op.nn.layer_norm(data, gamma, beta, axes=axes, epsilon=epsilon))
         return relax.Tuple([normalized, *_statistics(node, emit, data, axes, epsilon, keepdims=True)])

@@ -8,11 +8,11 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.padding import filled_beyond, read_beyond
-from relay_layout.frontend.ranking import best_elements
+from relay_layout.frontend.operators.padding import filled_beyond, read_beyond
+from relay_layout.frontend.operators.ranking import best_elements
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import argument, is_negative
-from relay_layout.ir import Expression, dtype_of, same_extents, scalar, shape_of
+from relay_layout.ir import Expression, dtype_of, is_static, same_extents, scalar, shape_of
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -30,7 +30,7 @@ def _split(node: Any, importer: Any) -> Expression:
     ends: list[Any] = []
     for size in sizes[:-1]:
         ends.append((ends[-1] if ends else 0) + size)
-    if all(isinstance(end, int) for end in (*ends, shape[axis])):
+    if is_static((*ends, shape[axis])):
         return emit(relax.op.split(data, ends, axis)) if ends else emit(relax.Tuple([data]))
     bounds = [0, *ends, shape[axis]]
     parts = [
@@ -44,7 +44,7 @@ def _repeat(node: Any, importer: Any) -> Expression:
     """``repeat(data, repeats)``: dimensions that the data lack come first."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
     repeats = [importer.env.get(count, count) for count in node.args[1]]
-    if all(isinstance(count, int) for count in repeats):
+    if is_static(repeats):
         return emit(relax.op.tile(data, repeats))
     shape = [*[1] * (len(repeats) - len(shape_of(data) or ())), *(shape_of(data) or ())]
     apart = [part for extent in shape for part in (1, extent)]

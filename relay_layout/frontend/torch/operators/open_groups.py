@@ -11,10 +11,10 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.extent_arithmetic import same, simplify
-from relay_layout.frontend.padding import padded
-from relay_layout.frontend.sliding_windows import Window
-from relay_layout.ir import Emit, Expression, Extent, shape_of
+from relay_layout.frontend.extents.arithmetic import same, simplify
+from relay_layout.frontend.operators.padding import padded
+from relay_layout.frontend.operators.sliding_windows import Window
+from relay_layout.ir import Emit, Expression, Extent, is_static, shape_of
 
 
 def convolution_by_groups(
@@ -33,7 +33,7 @@ def convolution_by_groups(
     batch, _, *image = shape_of(data) or ()
     outputs, inputs, *kernel = shape_of(weight) or ()
     own = _quotient(node)
-    is_known = all(isinstance(extent, int) for extent in (inputs, *kernel))
+    is_known = is_static((inputs, *kernel))
     if own is None or not is_known or not same(outputs, groups * own):
         raise ModelError(
             f"node '{node.name}': a convolution in an open number of groups, of open channels or by an open "

@@ -8,9 +8,9 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.maxima import places_of_maxima
-from relay_layout.frontend.padding import padded
-from relay_layout.frontend.sliding_windows import Window
+from relay_layout.frontend.operators.maxima import places_of_maxima
+from relay_layout.frontend.operators.padding import padded
+from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.ir import Expression, Extent, dtype_of, is_static, shape_of
 
 Converter = Callable[[Any, Any], Expression]

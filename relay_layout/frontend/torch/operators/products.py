@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
+from relay_layout.frontend.operators.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
 from relay_layout.frontend.torch.operators.open_groups import convolution_by_groups
 from relay_layout.ir import Emit, Expression, dtype_of, shape_of
 

@@ -16,8 +16,8 @@ from tvm import relax
 from relay_layout.frontend.torch.operators.rules import Rule, aten
 from relay_layout.ir import Expression
 from relay_layout.recurrent import recurrent
-from topi_ext.compute.activations import Activation
-from topi_ext.compute.recurrence import Recurrence
+from topi_ext.compute.recurrent.activations import Activation
+from topi_ext.compute.recurrent.layers import Recurrence
 
 Converter = Callable[[Any, Any], Expression]
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.regions import averaged_regions
+from relay_layout.frontend.operators.regions import averaged_regions
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.ir import Expression, dtype_of
 from topi_ext.compute.boxes import suppress_every_class

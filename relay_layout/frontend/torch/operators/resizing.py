@@ -14,8 +14,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.quotients import quotient
-from relay_layout.frontend.resampling import Resampling, ResizedAxis, weight_at
+from relay_layout.frontend.extents.quotients import quotient
+from relay_layout.frontend.operators.resampling import Resampling, ResizedAxis, weight_at
 from relay_layout.frontend.torch.operators.indexing import argument
 from relay_layout.ir import HALVES, Expression, Extent, dtype_of, shape_of
 

@@ -41,7 +41,9 @@ def test_scaled_images_are_padded_to_multiples(tmp_path: Path) -> None:
 
 def test_floats_of_data_are_no_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     counted = []
-    monkeypatch.setattr("relay_layout.frontend.counts.Counts.count", lambda *given: counted.append(given))
+    monkeypatch.setattr(
+        "relay_layout.frontend.extents.counts.Counts.count", lambda *given: counted.append(given)
+    )
     nodes = """
         shape = Shape <start=3> (x)  real = Cast <to=1> (shape)  most = ReduceMax <keepdims=0> (x)
         part = Mul(real, most)  whole = Cast <to=7> (part)  sum = Cast <to=1> (whole)  y = Add(x, sum)

@@ -10,7 +10,8 @@ from relay_files import damaged_bytes
 from relay_trees import constants
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.syntax import Constant, read_params, read_tensor, write_params, write_tensor
+from relay_layout.relay.syntax import Constant, read_params, read_tensor, write_params
+from relay_layout.relay.syntax.tensor_blob import write_blob
 
 WEIGHTS = {
     "conv.weight": np.arange(24, dtype="float32").reshape(2, 3, 4),
@@ -39,7 +40,7 @@ def test_layout_of_the_file() -> None:
 
 @given(constants())
 def test_tensors_read_back(constant: Constant) -> None:
-    again = read_tensor(write_tensor(constant.data))
+    again = read_tensor(write_blob(constant.data))
     assert again.dtype == constant.data.dtype and again.shape == constant.data.shape
     assert again.tobytes() == constant.data.tobytes()
 
@@ -47,12 +48,12 @@ def test_tensors_read_back(constant: Constant) -> None:
 def test_tensor_that_relay_wrote() -> None:
     blob = base64.b64decode("P6G0lvBAXt0AAAAAAAAAAAEAAAAAAAAAAAAAAAIgAQAEAAAAAAAAAAAAgD8=")
     assert read_tensor(blob) == 1 and read_tensor(blob).dtype == "float32"
-    assert write_tensor(np.array(1, "float32")) == blob
+    assert write_blob(np.array(1, "float32")) == blob
 
 
 def test_arrays_of_other_byte_order_and_stride() -> None:
     array = np.arange(6, dtype=">i4").reshape(2, 3).T
-    np.testing.assert_array_equal(read_tensor(write_tensor(array)), array)
+    np.testing.assert_array_equal(read_tensor(write_blob(array)), array)
 
 
 def tensor(shape: tuple[int, ...], code: int = 2, bits: int = 32, lanes: int = 1, size: int = 0) -> bytes:
@@ -104,7 +105,7 @@ def tensor(shape: tuple[int, ...], code: int = 2, bits: int = 32, lanes: int = 1
             tensor((), code=0, bits=4),
             "byte 0: tensors of int4 are not supported; store the tensor as float32 or int8",
         ),
-        (write_tensor(np.array(1)) + b"\0", "byte 48: expected the end of the tensor, found 1 more bytes"),
+        (write_blob(np.array(1)) + b"\0", "byte 48: expected the end of the tensor, found 1 more bytes"),
     ],
 )
 def test_wrong_tensor(data: bytes, message: str) -> None:

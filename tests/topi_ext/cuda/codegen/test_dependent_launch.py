@@ -16,7 +16,7 @@ from ptx_module import Instruction, parse_kernels
 from ptx_text import compile_ptx
 from tvm import te
 
-from topi_ext.compute.implicit_gemm import padded, partial_products, result_of
+from topi_ext.compute.cuda.implicit_gemm import padded, partial_products, result_of
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.dependent_launch import CONSTANT, WAIT
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc

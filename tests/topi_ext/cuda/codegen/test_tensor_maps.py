@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm.ir import PointerType
 from tvm.tirx.script import builder as T
 
-from topi_ext.compute.implicit_gemm import padded, partial_products, result_of, rows_as_image
+from topi_ext.compute.cuda.implicit_gemm import padded, partial_products, result_of, rows_as_image
 from topi_ext.cuda.codegen import window_maps
 from topi_ext.cuda.codegen.tensor_maps import ENCODE_TILED, TiledMap, WindowMap, data_map, weight_map
 from topi_ext.cuda.knobs import GemmKnobs

@@ -1,0 +1,1 @@
+"""Operators that more than one importer has, as Relax."""

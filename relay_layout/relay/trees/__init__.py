@@ -1,0 +1,1 @@
+"""What expressions of the syntax tree mean, and changed copies of them."""

@@ -1,0 +1,57 @@
+"""Expressions as patterns take them: what scripts built, and functions of modules as Relay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+from relay_layout.errors import ModelError
+from relay_layout.relay.exporting import function_to_tree
+from relay_layout.relay.expression import as_expression
+from relay_layout.relay.syntax import post_order, tree
+from relay_layout.relay.trees.rebuilding import rebuilt
+
+
+def as_matchable(expr: Any) -> tree.Expression:
+    """What a script built, as it is, or a function of a module with its biases as ``nn.bias_add``, which
+    patterns and visitors of scripts ask for. TypeError for anything else.
+    """
+    if isinstance(expr, relax.Function) and not isinstance(expr, tree.EXPRESSIONS):
+        return with_bias_adds(function_to_tree(expr))
+    return as_expression(expr)
+
+
+def with_bias_adds(root: tree.Expression) -> tree.Expression:
+    """Sums of a vector along an axis as nn.bias_add, which modules have as expand_dims and add."""
+
+    def change(part: tree.Expression) -> tree.Expression | None:
+        if not isinstance(part, tree.Call) or part.op != "add":
+            return None
+        for data, shaped in (part.args, reversed(part.args)):
+            if not isinstance(shaped, tree.Call) or shaped.op != "expand_dims":
+                continue
+            added = int(str(shaped.attrs["num_newaxis"]))
+            if shaped.attrs["axis"] in (1, -added) and _rank(shaped.args[0]) == 1:
+                rank = _rank(data)
+                if rank is not None and rank > added:
+                    return tree.Call("nn.bias_add", (data, shaped.args[0]), _axis(rank - 1 - added))
+        return None
+
+    has_vectors = any(isinstance(part, tree.Call) and part.op == "expand_dims" for part in post_order(root))
+    return rebuilt(root, change) if has_vectors else root
+
+
+def _axis(axis: int) -> dict[str, tree.AttributeValue]:
+    return {} if axis == 1 else {"axis": axis}
+
+
+def _rank(expression: tree.Expression) -> int | None:
+    try:
+        kind = expression.checked_type
+    except ModelError:
+        return None
+    return len(kind.shape) if isinstance(kind, tree.TensorType) else None
+
+
+__all__ = ["as_matchable", "with_bias_adds"]

@@ -1,0 +1,43 @@
+"""Extents that stay numbers where they are known, and simple expressions elsewhere."""
+
+from typing import Any
+
+import pytest
+import tvm
+from tvm_ffi import structural_equal
+
+from relay_layout.frontend.extents.arithmetic import clamped, greatest, least, product, same, simplify
+
+N, H = (tvm.tirx.Var(name, "int64") for name in "nh")
+
+CASES = {
+    "numbers": (product([2, 3, 4]), 24),
+    "of no dimensions": (product([]), 1),
+    "what cancels out": (simplify(N + 3 - N), 3),
+    "rounded up to a multiple": (simplify(N - N % -4), (N + 3) // 4 * 4),
+    "smaller of numbers": (least(2, 5), 2),
+    "smaller where it is proven": (least(N + 2, N), N),
+    "smaller of any": (least(N, H), tvm.tirx.min(N, H)),
+    "larger where it is proven": (greatest(N, N + 2), N + 2),
+    "larger of any": (greatest(N, 7), tvm.tirx.max(N, tvm.tirx.const(7, "int64"))),
+    "below zero": (clamped(-3, 5), 0),
+    "pixels that are no more than some": (clamped(300, N * H), tvm.tirx.min(N * H, 300)),
+    "beyond the limit": (clamped(N + 1, N), N),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_extents(name: str) -> None:
+    found, expected = CASES[name]
+    assert _equal(found, expected), found
+
+
+def _equal(found: Any, expected: Any) -> bool:
+    if isinstance(expected, int):
+        return isinstance(found, int) and found == expected
+    return bool(structural_equal(found, expected) or tvm.sym.Analyzer().can_prove_equal(found, expected))
+
+
+def test_extents_are_the_same_where_that_is_proven() -> None:
+    assert same(N * 2, N + N)
+    assert not same(N, H)

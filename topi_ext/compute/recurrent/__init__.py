@@ -1,0 +1,1 @@
+"""Recurrent layers over sequences of any length."""
