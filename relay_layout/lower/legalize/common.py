@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tvm import relax
 
 from relay_layout.ir import Expression
-from relay_layout.lower.legalize.elementwise import EQUALITIES, equality_call, full_call
+from relay_layout.lower.legalize.elementwise import EQUALITIES, equality_call, full_call, sign_call
 from relay_layout.lower.legalize.gathering import gather_elements_call, gather_nd_call
 from relay_layout.lower.legalize.reductions import extreme_call, layer_norm_call, rms_norm_call
 from relay_layout.lower.legalize.views import reshape_call
@@ -15,6 +15,7 @@ Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 COMMON_LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(EQUALITIES, equality_call),
+    "sign": sign_call,
     **dict.fromkeys(("full", "full_like"), full_call),
     **dict.fromkeys(("max", "min"), extreme_call),
     "gather_elements": gather_elements_call,

@@ -97,6 +97,23 @@ def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def sign_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``sign``; where nothing is negative TVM looks for a -1 that the type does not have."""
+    dtype = dtype_of(call)
+    if not (dtype == "bool" or dtype.startswith("uint")):
+        return default_call(builder, call)
+
+    if dtype == "bool":
+        return call.args[0]
+
+    def positive(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *index: (tensor(*index) > tirx.const(0, dtype)).astype(dtype))
+
+    return builder.call_te(
+        positive, call.args[0], primfunc_name_hint="sign", primfunc_attrs={PATTERN: ELEMENTWISE}
+    )
+
+
 def negation_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``logical_not`` by bytes, as TVM makes ``x < y`` of the opposite of ``x >= y``, NaN or not."""
     if dtype_of(call.args[0]) != "bool":
@@ -162,5 +179,6 @@ __all__ = [
     "negation_call",
     "power_call",
     "quotient_call",
+    "sign_call",
     "transcendental_call",
 ]

@@ -121,3 +121,16 @@ def _power(base: float, exponent: float) -> float:
         return math.pow(base, exponent)
     except ValueError:
         return math.nan if base else math.inf
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "bool"])
+def test_the_sign_of_what_is_never_negative(dtype: str) -> None:
+    builder = relax.BlockBuilder()
+    numbers = np.array([0, 1, 200]).astype(dtype)
+    value = relax.Var("value", relax.TensorType(numbers.shape, dtype))
+    with builder.function("main", [value]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Tuple([builder.emit(relax.op.sign(value))]))
+        builder.emit_func_output(result)
+    (found,) = execute(builder.finalize(), numbers)
+    np.testing.assert_array_equal(found, np.array([0, 1, 1]).astype(dtype))
