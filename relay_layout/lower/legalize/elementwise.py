@@ -29,13 +29,17 @@ COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
     "sinh": transcendental.sinh,
     "tanh": transcendental.tanh,
 }
-"""Float32 only; others are TVM's."""
+"""Of float32; of other types TVM's are taken, but for _DOUBLES."""
+
+_DOUBLES = "cosh", "sinh"
+"""Those that are of float64, too: LLVM has no functions for them."""
 
 
 def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of one of COMPUTES."""
     name = operator_name(call)
-    if str(call.args[0].ty.dtype) != "float32":
+    dtype = dtype_of(call.args[0])
+    if dtype != "float32" and not (dtype == "float64" and name in _DOUBLES):
         return default_call(builder, call)
     return builder.call_te(
         COMPUTES[name],
