@@ -15,6 +15,7 @@ from relay_layout.ir import (
     function_attributes,
     with_body,
     with_main,
+    with_new_variables,
 )
 from relay_layout.layout.transform import apply
 
@@ -94,3 +95,23 @@ def test_a_function_with_another_body_keeps_its_attributes_and_its_module_the_ol
     assert function_attributes(updated)["num_input"] == 1
     assert [int(extent) for extent in updated.ret_ty.shape.values] == [3]
     assert len(bindings_of(module["main"])) == 2
+
+
+def test_a_copy_shares_no_variables_though_an_extent_depends_on_a_condition() -> None:
+    rows = tvm.tirx.Var("rows", "int64")
+    data = relax.Var("data", relax.TensorType([1, 4, rows, 6], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data], attrs={"num_input": 1}):
+        with builder.dataflow():
+            pooled = builder.emit(relax.op.nn.avg_pool2d(data, [2, 2], [2, 2], [1, 0, 1, 1], ceil_mode=True))
+            result = builder.emit_output(relax.op.exp(pooled))
+        builder.emit_func_output(result)
+    function = builder.get()["main"]
+    assert "if_then_else" in str(function.ret_ty)
+    copied = with_new_variables(function)
+    tvm.ir.assert_structural_equal(copied, function)
+    own, others = (relax.analysis.all_vars(each) for each in (copied, function))
+    assert len(own) == len(others) and not set(own) & set(others)
+    assert not relax.analysis.free_vars(copied) and not relax.analysis.free_symbolic_vars(copied)
+    module = tvm.IRModule({"main": function, "copy": copied.with_attr("global_symbol", "copy")})
+    relax.analysis.well_formed(module)

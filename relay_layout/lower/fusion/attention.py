@@ -13,7 +13,16 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Constant, Expression, bindings_of, dtype_of, operator_name, shape_of, with_values
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    bindings_of,
+    dtype_of,
+    operator_name,
+    shape_of,
+    with_new_variables,
+    with_values,
+)
 from relay_layout.lower.fusion.patterns import PRIMITIVE
 from relay_layout.lower.legalize.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR
@@ -197,7 +206,7 @@ def _call(builder: relax.BlockBuilder, group: Group, values: Mapping[relax.Var, 
                 made[member] = own.emit(_with_operands(values[member], given))
             last = own.emit_output(_with_operands(values[group.members[-1]], given))
         own.emit_func_output(last)
-    function = relax.utils.copy_with_new_vars(own.get()["attention"])
+    function = with_new_variables(own.get()["attention"])
     return relax.Call(builder.add_func(function, "attention"), list(group.inputs), ty_args=None)
 
 

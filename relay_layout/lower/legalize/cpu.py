@@ -314,7 +314,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(COMPUTES, transcendental_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
-    **dict.fromkeys(("sort", "argsort"), sort_call),
+    **dict.fromkeys(("sort", "argsort", "median"), sort_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,

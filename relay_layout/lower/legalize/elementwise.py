@@ -8,6 +8,7 @@ from tvm import relax, te, tirx
 from relay_layout.ir import (
     Constant,
     Expression,
+    constant,
     constant_array,
     dtype_of,
     operator_name,
@@ -101,6 +102,35 @@ def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def ordered_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A call of one of ORDERS; of truth values by bytes, as TVM takes their type for that of floats."""
+    if dtype_of(call.args[0]) != "bool":
+        return default_call(builder, call)
+    widened = [builder.emit(relax.op.astype(operand, "uint8")) for operand in call.args]
+    found = builder.emit(with_attributes(call, widened))
+    return found if dtype_of(found) == dtype_of(call) else relax.op.astype(found, dtype_of(call))
+
+
+def negative_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``negative``; of unsigned integers what added to them is zero."""
+    if not dtype_of(call).startswith("uint"):
+        return default_call(builder, call)
+    return _complement(builder, call.args[0])
+
+
+def difference_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``subtract``; TVM takes differences of unsigned integers never to wrap, so that 0 - x would be 0."""
+    left, right = call.args
+    if not dtype_of(call).startswith("uint"):
+        return default_call(builder, call)
+    return relax.op.add(left, builder.emit(_complement(builder, right)))
+
+
+def _complement(builder: relax.BlockBuilder, value: Expression) -> Expression:
+    """What added to unsigned integers is zero."""
+    return relax.op.add(builder.emit(relax.op.bitwise_not(value)), constant(np.array(1, dtype_of(value))))
+
+
 def sign_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``sign``; where nothing is negative TVM looks for a -1 that the type does not have."""
     dtype = dtype_of(call)
@@ -172,15 +202,21 @@ _POWERS: dict[float, Callable[[tirx.Expr], tirx.Expr]] = {
 
 EQUALITIES = "equal", "not_equal"
 
+ORDERS = "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"
+
 QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
 
 __all__ = [
     "COMPUTES",
     "EQUALITIES",
+    "ORDERS",
     "QUOTIENTS",
+    "difference_call",
     "equality_call",
     "full_call",
     "negation_call",
+    "negative_call",
+    "ordered_call",
     "power_call",
     "quotient_call",
     "sign_call",

@@ -70,3 +70,15 @@ def test_the_greatest_numbers(dtype: str, wanted: str) -> None:
         values = array if name == "values" else np.take_along_axis(data, array, 1)
         np.testing.assert_array_equal(values, greatest)
         assert array.dtype == (dtype if name == "values" else "int64")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "uint64"])
+def test_the_median_of_integers(dtype: str) -> None:
+    data = np.array([[1, 0, 200, 3, 90], [1, 1, 0, 0, 0]]).astype(dtype)
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return emit(relax.TupleGetItem(emit(op.median(given["data"], [1])), 0))
+
+    (found,) = results(build, data)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.sort(data, 1)[:, 2])
