@@ -6,6 +6,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape_of
+from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.ranking import top_of_rows
 
 _WIDER = {**dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32"), "uint32": "int64"}
@@ -55,4 +56,10 @@ def sort_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return restored(ordered) if gives_values else ordered
 
 
-__all__ = ["sort_call", "topk_call"]
+def median_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``median``, of numbers that TVM sorts."""
+    found = sort_call(builder, call)
+    return default_call(builder, call) if found is call else found
+
+
+__all__ = ["median_call", "sort_call", "topk_call"]
