@@ -10,6 +10,7 @@ from tvm import relax, sym, tirx
 from tvm.ir import Op
 from tvm.ir.expr import GenericConst as Constant
 from tvm.relax.expr_functor import PyExprMutator
+from tvm_ffi import structural_map
 
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
@@ -229,6 +230,22 @@ def with_body(
     return changed.with_attrs(function_attributes(function))
 
 
+def with_new_variables(function: relax.Function) -> relax.Function:
+    """A copy that shares no variable with the function, and no symbol; a module may hold both.
+
+    Of its own, as ``relax.utils.copy_with_new_vars`` fails on extents that depend on a condition, which
+    TVM infers of poolings with ``ceil_mode``.
+    """
+    new: dict[relax.Var, relax.Var] = {}
+
+    def renewed(variable: relax.Var) -> relax.Var:
+        if variable not in new:
+            new[variable] = type(variable)(variable.name, variable.ty)
+        return new[variable]
+
+    return structural_map(function, (relax.Var, renewed))
+
+
 def copy_of(module: tvm.IRModule) -> tvm.IRModule:
     """A module of the same functions, which can get others."""
     return with_functions(module, module.functions)
@@ -289,5 +306,6 @@ __all__ = [
     "with_body",
     "with_functions",
     "with_main",
+    "with_new_variables",
     "with_values",
 ]

@@ -298,6 +298,12 @@ def reduction(graph: Graph, x: Any) -> Any:
 
 
 def extreme(graph: Graph, x: Any) -> Any:
+    """Of floats, or of integers and truth values of which whole rows are the least of their type."""
+    dtype = graph.of(("float32", "float32", "uint8", "bool"))
+    if dtype == "uint8":
+        x = graph.builder.emit(op.astype(graph.builder.emit(op.clip(x, 0, 2)), dtype))
+    elif dtype == "bool":
+        x = graph.builder.emit(op.greater(x, relax.const(0.7)))
     function = graph.of((op.argmax, op.argmin))
     found = graph.builder.emit(function(x, graph.of((0, 1, -1)), keepdims=graph.of((True, False))))
     return op.astype(found, "float32")

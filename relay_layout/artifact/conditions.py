@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from relay_layout.artifact.fields import shown
 from relay_layout.errors import ArtifactError, InputError
 
 Shapes = Mapping[str, Sequence[int]]
@@ -64,6 +65,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _FUNCTIONS = frozenset(("ceil", "float", "floor", "trunc"))
 _EXTREMES = frozenset(("max", "min"))
 
+_LETTERS = 200
+"""Of what is no condition, how many a message shows."""
+
 Step = float | int | str | tuple[str, int]
 """Of a condition in postfix order: a number, the size of an input in a dimension, or what is done with the
 last two values, or the last one."""
@@ -85,7 +89,7 @@ class Condition:
         except ArtifactError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise ArtifactError(f"{text!r} is no condition") from None
+            raise ArtifactError(f"{shown(text, _LETTERS)} is no condition") from None
 
     @property
     def inputs(self) -> set[str]:
@@ -96,7 +100,8 @@ class Condition:
         """InputError where the condition does not hold for these shapes."""
         try:
             holds = self._value(shapes)
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):
+            # By zero, or an integer of what is no number.
             holds = False
         if not holds:
             sizes = ", ".join(f"{name} = {shapes[owner][axis]}" for name, (owner, axis) in self._read.items())
@@ -148,9 +153,8 @@ class Condition:
             case ast.BoolOp(op=operation, values=values):
                 yield from self._folded(_OPERATIONS[type(operation)], values)
             case _:
-                raise ArtifactError(
-                    f"{self.text!r} is no condition on the sizes of inputs: {ast.unparse(node)}"
-                )
+                text, part = shown(self.text, _LETTERS), ast.unparse(node)[:_LETTERS]
+                raise ArtifactError(f"{text} is no condition on the sizes of inputs: {part}")
 
     def _folded(self, operation: str, operands: Sequence[ast.AST]) -> Iterator[Step]:
         """One operand without a second, or each after the first with what came before."""

@@ -87,7 +87,7 @@ def record(value: object, where: str, keys: Sequence[str]) -> dict[str, Any]:
             raise ArtifactError(f"{where}: the field {key!r} is missing")
     for key in found:
         if key not in keys:
-            raise ArtifactError(f"{where}: unknown field {_shown(key)}")
+            raise ArtifactError(f"{where}: unknown field {shown(key)}")
     return found
 
 
@@ -129,7 +129,7 @@ def integer(value: object, where: str, low: int, high: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         _mismatch(where, "an integer", value)
     if not low <= value <= high:
-        raise ArtifactError(f"{where}: {_shown(value)} is not within {low} and {high}")
+        raise ArtifactError(f"{where}: {shown(value)} is not within {low} and {high}")
     return value
 
 
@@ -150,7 +150,7 @@ def boolean(value: object, where: str) -> bool:
 def dtype(value: object, where: str) -> str:
     """``value`` as the name of a dtype that artifacts can hold."""
     if not isinstance(value, str) or value not in DTYPES:
-        raise ArtifactError(f"{where}: {_shown(value)} is not a dtype of artifacts ({', '.join(DTYPES)})")
+        raise ArtifactError(f"{where}: {shown(value)} is not a dtype of artifacts ({', '.join(DTYPES)})")
     return value
 
 
@@ -159,18 +159,19 @@ def unique(names: Iterable[str], where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ArtifactError(f"{where}: {_shown(name)} appears twice")
+            raise ArtifactError(f"{where}: {shown(name)} appears twice")
         seen.add(name)
 
 
 def _mismatch(where: str, expected: str, value: object) -> NoReturn:
-    raise ArtifactError(f"{where}: expected {expected}, got {_shown(value)}")
+    raise ArtifactError(f"{where}: expected {expected}, got {shown(value)}")
 
 
-def _shown(value: object) -> str:
+def shown(value: object, letters: int = 40) -> str:
+    """A value for a message: a string is cut short, and of anything large the type is named."""
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value in _INTEGERS):
         return repr(value)
-    return repr(value[:40]) if isinstance(value, str) else f"a value of type {type(value).__name__}"
+    return repr(value[:letters]) if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
 def _check_encodable(value: str, where: str = "JSON string") -> None:
@@ -221,6 +222,7 @@ __all__ = [
     "parse_json",
     "record",
     "sequence",
+    "shown",
     "text",
     "unique",
 ]

@@ -44,7 +44,9 @@ def check_target(target: object) -> dict[str, Any]:
     for index, feature in enumerate(fields.sequence(found.get("features", []), "target.features")):
         where = f"target.features[{index}]"
         if not _FEATURE.fullmatch(fields.text(feature, where)):
-            raise ArtifactError(f"{where}: {feature!r} is not the name of a CPU feature, such as avx2")
+            raise ArtifactError(
+                f"{where}: {fields.shown(feature)} is not the name of a CPU feature, such as avx2"
+            )
     try:
         fields.check_json(found)
     except ArtifactError as error:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm import ir, relax, transform
+from tvm import ir, relax
 
 LARGEST_FOLDED = 2**28
 """Elements of the largest constant that folding makes out of smaller ones."""
@@ -16,13 +16,12 @@ Array = NDArray[Any]
 def fold_leftovers(module: Any) -> Any:
     """The module without operators of constants alone, which TVM's own converters may leave.
 
-    TVM compiles each of them to find its value, so it is asked only if there is one.
+    TVM compiles each of them to find its value, and none of the others.
     """
     if not _has_fixed_calls(module):
         return module
     module.update_func(module.get_global_var("main"), _Folder().visit_expr(module["main"]))
-    passes = [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
-    return transform.Sequential(passes)(module)
+    return relax.transform.DeadCodeElimination()(module)
 
 
 def _has_fixed_calls(module: Any) -> bool:
@@ -44,15 +43,41 @@ def _is_fixed(argument: Any) -> bool:
 
 @relax.expr_functor.mutator
 class _Folder(relax.PyExprMutator):
-    """Computes in numpy what would take TVM a compilation each, and casts, which FoldConstant passes over."""
+    """Values for operators of constants; those that numpy computes would take TVM a compilation each."""
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        compute = _IN_NUMPY.get(getattr(call.op, "name", ""))
-        if compute is None or not isinstance(call.args[0], ir.GenericConst):
+        arguments = [self._value(argument) for argument in call.args]
+        if any(new is not old for new, old in zip(arguments, call.args, strict=True)):
+            call = self.builder_.normalize(relax.Call(call.op, arguments, call.attrs, call.ty_args))
+        if not arguments or not all(_is_fixed(argument) for argument in arguments):
             return call
-        result = np.ascontiguousarray(compute(call, call.args[0].value.numpy()))
+        compute = _IN_NUMPY.get(getattr(call.op, "name", ""))
+        if compute is None:
+            return _by_tvm(call)
+        result = np.ascontiguousarray(compute(call, arguments[0].value.numpy()))
         return relax.const(result, str(result.dtype))
+
+    def _value(self, argument: Any) -> Any:
+        """The argument with the constants that variables are bound to."""
+        if isinstance(argument, relax.Tuple):
+            fields = [self._value(field) for field in argument.fields]
+            return relax.Tuple(fields) if any(map(_is_fixed, fields)) else argument
+        bound = self.lookup_binding(argument) if isinstance(argument, relax.Var) else None
+        return bound if bound is not None and _is_fixed(bound) else argument
+
+
+def _by_tvm(call: Any) -> Any:
+    """What TVM computes of a call of constants; the call where it computes none.
+
+    It is folded in a function of its own, since FoldConstant lowers every call that it meets, constant or
+    not, and TVM fails on some.
+    """
+    result = relax.Var("folded", call.ty)
+    body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(result, call)])], result)
+    alone = ir.IRModule({"main": relax.Function([], body, call.ty)})
+    value = relax.transform.FoldConstant()(alone)["main"].body.body
+    return value if _is_fixed(value) else call
 
 
 def _permuted(call: Any, array: Array) -> Array:

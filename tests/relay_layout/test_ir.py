@@ -19,6 +19,7 @@ from relay_layout.ir import (
     with_body,
     with_functions,
     with_main,
+    with_new_variables,
 )
 from relay_layout.layout.transform import apply
 
@@ -124,3 +125,23 @@ def test_calls_of_functions_by_name() -> None:
 def test_a_module_of_other_functions_keeps_what_else_it_says() -> None:
     module = tvm.IRModule({}, attrs={"mark": 1})
     assert with_functions(module, {}).attrs["mark"] == 1
+
+
+def test_a_copy_shares_no_variables_though_an_extent_depends_on_a_condition() -> None:
+    rows = tvm.tirx.Var("rows", "int64")
+    data = relax.Var("data", relax.TensorType([1, 4, rows, 6], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data], attrs={"num_input": 1}):
+        with builder.dataflow():
+            pooled = builder.emit(relax.op.nn.avg_pool2d(data, [2, 2], [2, 2], [1, 0, 1, 1], ceil_mode=True))
+            result = builder.emit_output(relax.op.exp(pooled))
+        builder.emit_func_output(result)
+    function = builder.get()["main"]
+    assert "if_then_else" in str(function.ret_ty)
+    copied = with_new_variables(function)
+    tvm.ir.assert_structural_equal(copied, function)
+    own, others = (relax.analysis.all_vars(each) for each in (copied, function))
+    assert len(own) == len(others) and not set(own) & set(others)
+    assert not relax.analysis.free_vars(copied) and not relax.analysis.free_symbolic_vars(copied)
+    module = tvm.IRModule({"main": function, "copy": copied.with_attr("global_symbol", "copy")})
+    relax.analysis.well_formed(module)

@@ -77,8 +77,11 @@ _ERF = (
 )
 """Of Eigen's vectorized tanh and erf: coefficients of odd powers over those of even ones, highest first."""
 
-_SINH = (1 / 362880, 1 / 5040, 1 / 120, 1 / 6, 1.0)
-"""Of the Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 at one."""
+_SINH = {
+    dtype: tuple(1 / math.factorial(power) for power in range(highest, 0, -2))
+    for dtype, highest in (("float32", 9), ("float64", 19))
+}
+"""Of the Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 and 2e-20 at one."""
 
 _MANTISSA_BITS, _BIAS = 23, 127
 """A float32 is 2**n where its bits are n + the bias behind as many of the mantissa."""
@@ -182,28 +185,35 @@ def _tanh(value: Any) -> Any:
 
 
 def sinh(data: te.Tensor) -> te.Tensor:
-    """The hyperbolic sine, float32; infinite where the exponential is."""
-    power = exp(topi.abs(data))
-    half, one = _float(0.5), _float(1.0)
+    """The hyperbolic sine, float32 or float64; infinite where the exponential is."""
+    dtype = str(data.dtype)
+    power = _exponential_of_size(data)
+    half, one, zero = (tirx.const(number, dtype) for number in (0.5, 1.0, 0.0))
 
     def element(*index: Any) -> Any:
         def with_argument(value: Any) -> Any:
             # Below one the difference of the exponentials would lose digits.
-            small = value * _polynomial(_SINH, value * value)
+            small = value * _polynomial(_SINH[dtype], value * value, dtype)
             large = half * (power(*index) - one / power(*index))
-            signed = tirx.Select(value < _float(0.0), -large, large)
+            signed = tirx.Select(value < zero, -large, large)
             return _keep_nan(value, tirx.Select(tirx.abs(value) < one, small, signed))
 
-        return _bound(data(*index), with_argument)
+        return _bound(data(*index), with_argument, dtype)
 
     return te.compute(data.shape, element, name="sinh")
 
 
 def cosh(data: te.Tensor) -> te.Tensor:
-    """The hyperbolic cosine, float32; infinite where the exponential is."""
-    power = exp(topi.abs(data))
-    half, one = _float(0.5), _float(1.0)
+    """The hyperbolic cosine, float32 or float64; infinite where the exponential is."""
+    power = _exponential_of_size(data)
+    half, one = (tirx.const(number, data.dtype) for number in (0.5, 1.0))
     return te.compute(data.shape, lambda *index: half * (power(*index) + one / power(*index)), name="cosh")
+
+
+def _exponential_of_size(data: te.Tensor) -> te.Tensor:
+    """The exponential of the absolute value."""
+    size = topi.abs(data)
+    return exp(size) if str(data.dtype) == "float32" else topi.exp(size)
 
 
 def erf(data: te.Tensor) -> te.Tensor:
@@ -267,11 +277,11 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], value: Any, bo
     return _bound(tirx.max(tirx.min(value, _float(bound)), _float(-bound)), with_argument)
 
 
-def _polynomial(coefficients: Sequence[float], value: Any) -> Any:
+def _polynomial(coefficients: Sequence[float], value: Any, dtype: str = "float32") -> Any:
     """By Horner's rule; the coefficient of the highest power comes first."""
-    result = _float(coefficients[0])
+    result = tirx.const(coefficients[0], dtype)
     for coefficient in coefficients[1:]:
-        result = result * value + _float(coefficient)
+        result = result * value + tirx.const(coefficient, dtype)
     return result
 
 
@@ -279,9 +289,9 @@ def _elementwise(data: te.Tensor, element: Callable[[Any], Any], name: str) -> t
     return te.compute(data.shape, lambda *index: _bound(data(*index), element), name=name)
 
 
-def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
+def _bound(value: Any, body: Callable[[Any], Any], dtype: str = "float32") -> Any:
     """``body`` of a variable that holds ``value``."""
-    variable = tirx.Var("value", "float32")
+    variable = tirx.Var("value", dtype)
     return tirx.Let(variable, value, body(variable))
 
 

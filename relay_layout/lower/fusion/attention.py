@@ -21,6 +21,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
+    with_new_variables,
     with_values,
 )
 from relay_layout.lower.fusion.patterns import PRIMITIVE
@@ -206,7 +207,7 @@ def _call(builder: relax.BlockBuilder, group: Group, values: Mapping[relax.Var, 
                 made[member] = own.emit(_with_operands(values[member], given))
             last = own.emit_output(_with_operands(values[group.members[-1]], given))
         own.emit_func_output(last)
-    function = relax.utils.copy_with_new_vars(own.get()["attention"])
+    function = with_new_variables(own.get()["attention"])
     return relax.Call(builder.add_func(function, "attention"), list(group.inputs), ty_args=None)
 
 

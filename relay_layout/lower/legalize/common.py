@@ -5,9 +5,23 @@ from collections.abc import Callable
 from tvm import relax
 
 from relay_layout.ir import Expression
-from relay_layout.lower.legalize.elementwise import EQUALITIES, equality_call, full_call
+from relay_layout.lower.legalize.elementwise import (
+    EQUALITIES,
+    ORDERS,
+    difference_call,
+    equality_call,
+    full_call,
+    negative_call,
+    ordered_call,
+    sign_call,
+)
 from relay_layout.lower.legalize.gathering import gather_elements_call, gather_nd_call
-from relay_layout.lower.legalize.reductions import extreme_call, layer_norm_call, rms_norm_call
+from relay_layout.lower.legalize.reductions import (
+    extreme_call,
+    first_place_call,
+    layer_norm_call,
+    rms_norm_call,
+)
 from relay_layout.lower.legalize.views import reshape_call
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
@@ -15,8 +29,13 @@ Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 COMMON_LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(EQUALITIES, equality_call),
+    **dict.fromkeys(ORDERS, ordered_call),
+    "negative": negative_call,
+    "subtract": difference_call,
+    "sign": sign_call,
     **dict.fromkeys(("full", "full_like"), full_call),
     **dict.fromkeys(("max", "min"), extreme_call),
+    **dict.fromkeys(("argmax", "argmin"), first_place_call),
     "gather_elements": gather_elements_call,
     "gather_nd": gather_nd_call,
     "nn.layer_norm": layer_norm_call,

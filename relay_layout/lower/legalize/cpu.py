@@ -49,7 +49,7 @@ from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
 from relay_layout.lower.legalize.sampling import grid_sample_call
 from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
-from relay_layout.lower.legalize.sorting import sort_call, topk_call
+from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_call
 from relay_layout.lower.legalize.transposed import phased_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
 from relay_layout.lower.open_sizes.image_tiles import tiled_call
@@ -321,6 +321,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
     "logical_not": negation_call,
+    "median": median_call,
     "power": power_call,
     "nn.pixel_shuffle": _pixel_shuffle,
     "scatter_elements": scatter_elements_call,

@@ -8,6 +8,7 @@ from tvm import relax, te, tirx
 from relay_layout.ir import (
     Constant,
     Expression,
+    constant,
     constant_array,
     dtype_of,
     operator_name,
@@ -29,13 +30,17 @@ COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
     "sinh": transcendental.sinh,
     "tanh": transcendental.tanh,
 }
-"""Float32 only; others are TVM's."""
+"""Of float32; of other types TVM's are taken, but for _DOUBLES."""
+
+_DOUBLES = "cosh", "sinh"
+"""Those that are of float64, too: LLVM has no functions for them."""
 
 
 def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of one of COMPUTES."""
     name = operator_name(call)
-    if str(call.args[0].ty.dtype) != "float32":
+    dtype = dtype_of(call.args[0])
+    if dtype != "float32" and not (dtype == "float64" and name in _DOUBLES):
         return default_call(builder, call)
     return builder.call_te(
         COMPUTES[name],
@@ -97,6 +102,52 @@ def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
+def ordered_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A call of one of ORDERS; of truth values by bytes, as TVM takes their type for that of floats."""
+    if dtype_of(call.args[0]) != "bool":
+        return default_call(builder, call)
+    widened = [builder.emit(relax.op.astype(operand, "uint8")) for operand in call.args]
+    found = builder.emit(with_attributes(call, widened))
+    return found if dtype_of(found) == dtype_of(call) else relax.op.astype(found, dtype_of(call))
+
+
+def negative_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``negative``; of unsigned integers what added to them is zero."""
+    if not dtype_of(call).startswith("uint"):
+        return default_call(builder, call)
+    return _complement(builder, call.args[0])
+
+
+def difference_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``subtract``; TVM takes differences of unsigned integers never to wrap, so that 0 - x would be 0."""
+    left, right = call.args
+    if not dtype_of(call).startswith("uint"):
+        return default_call(builder, call)
+    return relax.op.add(left, builder.emit(_complement(builder, right)))
+
+
+def _complement(builder: relax.BlockBuilder, value: Expression) -> Expression:
+    """What added to unsigned integers is zero."""
+    return relax.op.add(builder.emit(relax.op.bitwise_not(value)), constant(np.array(1, dtype_of(value))))
+
+
+def sign_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``sign``; where nothing is negative TVM looks for a -1 that the type does not have."""
+    dtype = dtype_of(call)
+    if not (dtype == "bool" or dtype.startswith("uint")):
+        return default_call(builder, call)
+
+    if dtype == "bool":
+        return call.args[0]
+
+    def positive(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *index: (tensor(*index) > tirx.const(0, dtype)).astype(dtype))
+
+    return builder.call_te(
+        positive, call.args[0], primfunc_name_hint="sign", primfunc_attrs={PATTERN: ELEMENTWISE}
+    )
+
+
 def negation_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``logical_not`` by bytes, as TVM makes ``x < y`` of the opposite of ``x >= y``, NaN or not."""
     if dtype_of(call.args[0]) != "bool":
@@ -151,16 +202,23 @@ _POWERS: dict[float, Callable[[tirx.Expr], tirx.Expr]] = {
 
 EQUALITIES = "equal", "not_equal"
 
+ORDERS = "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"
+
 QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
 
 __all__ = [
     "COMPUTES",
     "EQUALITIES",
+    "ORDERS",
     "QUOTIENTS",
+    "difference_call",
     "equality_call",
     "full_call",
     "negation_call",
+    "negative_call",
+    "ordered_call",
     "power_call",
     "quotient_call",
+    "sign_call",
     "transcendental_call",
 ]

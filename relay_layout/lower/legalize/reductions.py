@@ -2,10 +2,12 @@
 
 from functools import partial
 
+import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, dtype_of, operator_name, shape_of
+from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape_of
 from relay_layout.lower.legalize.default import default_call
+from relay_layout.lower.legalize.elementwise import ordered_call
 from topi_ext.compute import transcendental
 from topi_ext.compute.extremes import extreme
 
@@ -61,6 +63,8 @@ def layer_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
 def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """The largest or smallest elements of floats; those of integers are TVM's."""
     data, shape = call.args[0], shape_of(call.args[0])
+    if dtype_of(data) == "bool":
+        return ordered_call(builder, call)
     if shape is None or not str(dtype_of(data)).startswith("float"):
         return default_call(builder, call)
     name = operator_name(call)
@@ -70,4 +74,15 @@ def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(compute, data, places, bool(call.attrs.keepdims), primfunc_name_hint=name)
 
 
-__all__ = ["extreme_call", "layer_norm_call", "rms_norm_call", "softmax_call"]
+def first_place_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``argmax`` or ``argmin``: where no element passes what TVM begins with, the first instead of -1.
+
+    TVM begins with the least or the greatest finite number of the type, such as 0 for uint8.
+    """
+    if dtype_of(call.args[0]) == "bool":
+        return ordered_call(builder, call)
+    found = builder.emit(default_call(builder, call))
+    return relax.op.maximum(found, constant(np.array(0, dtype_of(call))))
+
+
+__all__ = ["extreme_call", "first_place_call", "layer_norm_call", "rms_norm_call", "softmax_call"]

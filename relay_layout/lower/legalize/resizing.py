@@ -5,9 +5,11 @@ columns are innermost. Here columns are gathered for the rows of the smaller ima
 result are sums of whole rows, which vectors load. TVM's formula sums in this order too, to the same numbers.
 """
 
+from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Any
 
-from tvm import relax, te
+from tvm import relax, te, topi
 
 from relay_layout.ir import Expression, shape_of
 from relay_layout.lower.fusion.patterns import INJECTIVE, OPAQUE, PATTERN
@@ -22,7 +24,9 @@ _REGIONAL = "tf_crop_and_resize"
 
 def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of ``image.resize2d``: columns and then rows where that is faster, otherwise TVM's compute."""
-    if not _is_by_axes(call) or not (_enlarges_rows(call) or _may_divide_by_zero(call)):
+    if not _is_by_axes(call):
+        return _beside_singles(builder, call) if _single_axes(call) else default_call(builder, call)
+    if not (_enlarges_rows(call) or _may_divide_by_zero(call)):
         return default_call(builder, call)
     data, attributes = call.args[0], call.attrs
     rows_at, columns_at = _image_axes(call)
@@ -53,6 +57,41 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return builder.call_te(rows, lines, primfunc_name_hint="resize_rows", primfunc_attrs={PATTERN: INJECTIVE})
 
 
+def _beside_singles(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """TVM's compute, where corners are aligned with those of a result that has one row or one column.
+
+    TVM divides by the extent less one. The one element is the first of the image, whatever the method, so
+    the image is that element twice along such an axis, and so is the result, of which one is kept.
+    """
+    singles, attributes = _single_axes(call), call.attrs
+    size = [2 if place in singles else call.ty.shape.values[place] for place in _image_axes(call)]
+
+    def resized(image: te.Tensor) -> te.Tensor:
+        shape = [2 if place in singles else extent for place, extent in enumerate(image.shape)]
+        twice = te.compute(shape, lambda *index: image(*_first(index, singles)), name="twice")
+        grown = topi.image.resize2d(
+            twice,
+            attributes.roi,
+            size,
+            attributes.layout,
+            attributes.method,
+            attributes.coordinate_transformation_mode,
+            attributes.rounding_method,
+            attributes.cubic_alpha,
+            attributes.cubic_exclude,
+        )
+        return te.compute(
+            call.ty.shape.values, lambda *index: grown(*_first(index, singles)), tag=topi.tag.INJECTIVE
+        )
+
+    return builder.call_te(resized, call.args[0], primfunc_name_hint="resize2d")
+
+
+def _first(index: Sequence[Any], axes: Collection[int]) -> list[Any]:
+    """An index that is zero along ``axes``."""
+    return [0 if place in axes else element for place, element in enumerate(index)]
+
+
 def _is_by_axes(call: relax.Call) -> bool:
     """Whether one axis can be interpolated after the other."""
     data, attributes = call.args[0], call.attrs
@@ -78,6 +117,13 @@ def _may_divide_by_zero(call: relax.Call) -> bool:
         return False
     sizes = [tuple(shape_of(call) or ())[place] for place in _image_axes(call)]
     return any(not isinstance(size, int) or size == 1 for size in sizes)
+
+
+def _single_axes(call: relax.Call) -> list[int]:
+    """The dimensions of the image in memory of which a result with aligned corners has one element."""
+    if str(call.attrs.coordinate_transformation_mode) != "align_corners":
+        return []
+    return [place for place in _image_axes(call) if tuple(shape_of(call) or ())[place] == 1]
 
 
 def _image_axes(call: relax.Call) -> tuple[int, int]:

@@ -6,10 +6,11 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape_of
+from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.ranking import top_of_rows
 
-_WIDER = {**dict.fromkeys(("int8", "uint8", "int16", "uint16"), "int32"), "uint32": "int64"}
-"""Types that hold the numbers of those that TVM does not sort, or not by all three operators."""
+_WIDER = {**dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32"), "uint32": "int64"}
+"""Types that hold the numbers of those that TVM does not sort, or not by all four operators."""
 
 _LEAST = np.array(-(1 << 63))
 
@@ -33,7 +34,7 @@ def topk_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def sort_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of ``sort``, ``argsort`` or ``topk``, by numbers of the same order that TVM sorts."""
+    """A call of ``sort``, ``argsort``, ``topk`` or ``median``, of numbers in that order that TVM sorts."""
     (data,), dtype = call.args, dtype_of(call.args[0])
     if dtype not in _WIDER and dtype != "uint64":
         return call
@@ -50,8 +51,15 @@ def sort_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if isinstance(ordered.ty, relax.TupleType):
         values, places = (builder.emit(relax.TupleGetItem(ordered, index)) for index in range(2))
         return relax.Tuple([restored(values), places])
-    gives_values = operator_name(call) == "sort" or str(getattr(call.attrs, "ret_type", "")) == "values"
+    wanted = str(getattr(call.attrs, "ret_type", ""))
+    gives_values = operator_name(call) in ("sort", "median") or wanted == "values"
     return restored(ordered) if gives_values else ordered
 
 
-__all__ = ["sort_call", "topk_call"]
+def median_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``median``, of numbers that TVM sorts."""
+    found = sort_call(builder, call)
+    return default_call(builder, call) if found is call else found
+
+
+__all__ = ["median_call", "sort_call", "topk_call"]

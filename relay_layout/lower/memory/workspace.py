@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.artifact.functions import ALONE, DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import bindings_of, input_count, operator_name, with_body, with_main
+from relay_layout.ir import bindings_of, input_count, operator_name, with_body, with_main, with_new_variables
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import POINTED, RESHAPE, STORAGE, TENSOR, is_known
 
@@ -41,7 +41,7 @@ def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
     updated = with_main(module, main)
     updated[DESTINATIONS] = _maker(DESTINATIONS, destinations)
     updated[WORKSPACE] = _maker(WORKSPACE, others)
-    updated[ALONE] = relax.utils.copy_with_new_vars(function).with_attr("global_symbol", ALONE)
+    updated[ALONE] = with_new_variables(function).with_attr("global_symbol", ALONE)
     return updated
 
 

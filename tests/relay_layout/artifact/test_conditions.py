@@ -65,8 +65,14 @@ def test_nothing_else_is_a_condition(text: str, what: str) -> None:
 
 @pytest.mark.parametrize("text", ["x.shape[0] ==", "", "(" * 400, "-" * 100000 + "1"], ids=str.__len__)
 def test_what_is_no_expression(text: str) -> None:
-    with pytest.raises(ArtifactError, match="is no condition"):
+    with pytest.raises(ArtifactError, match="is no condition") as raised:
         Condition(text, RANKS)
+    assert len(str(raised.value)) < 300
+
+
+def test_what_is_no_number_does_not_hold() -> None:
+    with pytest.raises(InputError, match="exported for inputs of which"):
+        Condition("ceil(1e999 - 1e999) == x.shape[0]", RANKS).check({"x": (1, 2)})
 
 
 def test_a_manifest_keeps_them() -> None:

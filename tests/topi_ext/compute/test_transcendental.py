@@ -45,7 +45,7 @@ EXPECTED = {
 
 
 def computed(name: str, values: np.ndarray) -> np.ndarray:
-    data = te.placeholder(values.shape, "float32")
+    data = te.placeholder(values.shape, str(values.dtype))
     func = prim_func([data, getattr(transcendental, name)(data)])
     schedule = LoopNest().apply(func, TARGET, False)
     assert schedule is not None
@@ -65,6 +65,12 @@ def test_values(name: str) -> None:
     np.testing.assert_allclose(
         computed(name, values), function(values.astype("float64")), rtol=relative, atol=absolute
     )
+
+
+@pytest.mark.parametrize(("name", "function"), [("sinh", np.sinh), ("cosh", np.cosh)])
+def test_doubles(name: str, function: np.ufunc) -> None:
+    values = np.concatenate([np.linspace(-3, 3, 999), [0.0, -1e-9, 700.0, -700.0, np.inf, -np.inf, np.nan]])
+    np.testing.assert_allclose(computed(name, values), function(values), rtol=1e-14)
 
 
 def test_exponentials_up_to_the_bounds() -> None:
@@ -103,7 +109,7 @@ def test_infinities_and_nan(name: str, at_minus_infinity: float, at_infinity: fl
 def test_softmax(logarithm: bool) -> None:
     values = np.random.default_rng(0).normal(0, 20, (7, 33)).astype("float32")
     values[3] += 1000
-    data = te.placeholder(values.shape, "float32")
+    data = te.placeholder(values.shape, str(values.dtype))
     compute = transcendental.log_softmax if logarithm else transcendental.softmax
     func = prim_func([data, compute(data, 1)])
     schedule = LoopNest().apply(func, TARGET, False)
@@ -130,7 +136,7 @@ def test_softmax(logarithm: bool) -> None:
 def test_softmax_of_numbers_far_apart(row: list[float], expected: list[float]) -> None:
     """Shares that are too small for float32 are zero, as of what a mask hides."""
     values = np.array([row] * 3, "float32")
-    data = te.placeholder(values.shape, "float32")
+    data = te.placeholder(values.shape, str(values.dtype))
     schedule = LoopNest().apply(prim_func([data, transcendental.softmax(data, 1)]), TARGET, False)
     assert schedule is not None
     result = tvm.runtime.tensor(np.empty_like(values))

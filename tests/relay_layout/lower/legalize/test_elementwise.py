@@ -121,3 +121,54 @@ def _power(base: float, exponent: float) -> float:
         return math.pow(base, exponent)
     except ValueError:
         return math.nan if base else math.inf
+
+
+def _applied(operator: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
+    builder = relax.BlockBuilder()
+    values = [
+        relax.Var(f"v{place}", relax.TensorType(array.shape, str(array.dtype)))
+        for place, array in enumerate(arrays)
+    ]
+    with builder.function("main", values):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Tuple([builder.emit(operator(*values))]))
+        builder.emit_func_output(result)
+    (found,) = execute(builder.finalize(), *arrays)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "bool"])
+def test_the_sign_of_what_is_never_negative(dtype: str) -> None:
+    found = _applied(relax.op.sign, np.array([0, 1, 200]).astype(dtype))
+    np.testing.assert_array_equal(found, np.array([0, 1, 1]).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64"])
+def test_unsigned_integers_are_negated_as_their_sum_is_zero(dtype: str) -> None:
+    numbers = np.array([0, 1, 200], dtype)
+    found = _applied(relax.op.negative, numbers)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found + numbers, np.zeros(3, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32"])
+@pytest.mark.parametrize("known", [0, 1])
+def test_differences_of_unsigned_integers_wrap(dtype: str, known: int) -> None:
+    numbers, minuend = np.array([0, 1, 200], dtype), np.full(3, known, dtype)
+    found = _applied(lambda value: relax.op.subtract(relax.const(minuend[0], dtype), value), numbers)
+    np.testing.assert_array_equal(found, minuend - numbers)
+
+
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "maximum", "minimum"])
+def test_truth_values_in_order(name: str) -> None:
+    left, right = np.array([False, False, True, True]), np.array([False, True, False, True])
+    found = _applied(getattr(relax.op, name), left, right)
+    assert found.dtype == bool
+    np.testing.assert_array_equal(found, getattr(np, name)(left, right))
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_the_extremes_of_truth_values(name: str) -> None:
+    values = np.array([[False, True, True], [True, False, True], [False] * 3, [True] * 3])
+    found = _applied(lambda value: getattr(relax.op, name)(value, 1), values)
+    np.testing.assert_array_equal(found, getattr(np, name)(values, 1))

@@ -16,13 +16,13 @@ def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(1).standard_normal(shape)
 
 
-def computed(call: relax.Call, data: relax.Var) -> np.ndarray:
+def computed(call: relax.Call, data: relax.Var, given: np.ndarray = DATA) -> np.ndarray:
     builder = relax.BlockBuilder()
     with builder.function("main", [data]):
         with builder.dataflow():
             result = builder.emit_output(relax.Tuple([builder.emit(call)]))
         builder.emit_func_output(result)
-    (found,) = execute(builder.finalize(), DATA)
+    (found,) = execute(builder.finalize(), given)
     return found
 
 
@@ -58,3 +58,14 @@ def test_group_norm_of_doubles() -> None:
     wanted = deviation / np.sqrt((deviation**2).mean(2, keepdims=True) + 1e-3)
     wanted = wanted.reshape(SHAPE) * gamma[:, None, None] + beta[:, None, None]
     np.testing.assert_allclose(computed(call, data), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float16", "float32"])
+def test_the_first_of_elements_that_are_all_the_least_or_the_greatest(dtype: str) -> None:
+    kind = np.dtype(dtype)
+    limits = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    for operator, limit in zip((relax.op.argmax, relax.op.argmin), limits, strict=True):
+        rows = np.full((2, 4), limit, dtype)
+        rows[1, 2] = 3
+        data = relax.Var("data", relax.TensorType(rows.shape, dtype))
+        np.testing.assert_array_equal(computed(operator(data, 1), data, rows), [0, 2])

@@ -100,3 +100,17 @@ def test_others_stay_one_function(
     shape: Sequence[int], size: Sequence[int], attributes: dict[str, Any]
 ) -> None:
     assert functions_of(module_of(shape, size, **attributes)) == {"resize2d"}
+
+
+@pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_corners_of_one_column_are_its_first(method: str, dtype: str) -> None:
+    """Rows are resized as those of an image of which every column is the first."""
+    image = RNG.integers(0, 100, (2, 3, 5, 4)).astype(dtype)
+    alike = np.repeat(image[..., :1], 4, axis=3)
+    how = {"dtype": dtype, "method": method, "coordinate_transformation_mode": "align_corners"}
+    (have,) = execute(module_of(image.shape, (8, 1), **how), image)
+    (want,) = execute(module_of(image.shape, (8, 4), **how), alike)
+    np.testing.assert_allclose(have, want[..., :1], 1e-6, 1e-6)
+    (pixel,) = execute(module_of(image.shape, (1, 1), **how), image)
+    np.testing.assert_array_equal(pixel, image[..., :1, :1])

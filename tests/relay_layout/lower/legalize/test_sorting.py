@@ -1,5 +1,6 @@
 """Sorts of all numbers, also of those that TVM's sort does not take."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tvm
 from tvm import relax
 
+import relay_layout
 from tests.attention_graphs import Build, module_of
 from tests.layout_graphs import compiled
 
@@ -70,3 +72,17 @@ def test_the_greatest_numbers(dtype: str, wanted: str) -> None:
         values = array if name == "values" else np.take_along_axis(data, array, 1)
         np.testing.assert_array_equal(values, greatest)
         assert array.dtype == (dtype if name == "values" else "int64")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "int32", "float32"])
+def test_medians(dtype: str, tmp_path: Path) -> None:
+    data = np.array([[1, 0, 100, 3, 90], [1, 1, 0, 0, 0]]).astype(dtype)
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return emit(relax.TupleGetItem(emit(op.median(given["data"], [1])), 0))
+
+    path = tmp_path / "median.rla"
+    relay_layout.compile(module_of(build, dtype=dtype, data=data.shape), threads=1).save(path)
+    (found,) = relay_layout.load(path, threads=1).run({"data": data}).values()
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.sort(data, 1)[:, 2])
