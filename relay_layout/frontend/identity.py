@@ -24,6 +24,12 @@ class ByIdentity(Generic[_Key, _Kept]):
         entry = self._entries.get(id(key))
         return None if entry is None else entry[1]
 
+    def copy(self) -> "ByIdentity[_Key, _Kept]":
+        """A table of the same, to which other objects may be added."""
+        other = ByIdentity[_Key, _Kept]()
+        other._entries = dict(self._entries)
+        return other
+
     def kept(self, key: _Key, make: Callable[[_Key], _Kept]) -> _Kept:
         """What is kept for ``key``: made of it when it is asked for first."""
         if key not in self:

@@ -27,6 +27,7 @@ class Counts:
         self._sums: dict[tirx.Var, Polynomial] = {}
         self.parts: ByIdentity[Any, Sequence[Any]] = ByIdentity()
         """Of tensors that were joined of others along their one axis, what those were."""
+        self._places: ByIdentity[Any, Any] = ByIdentity()
 
     def count(self, tensor: Any, most: Extent | None, name: str) -> tirx.Var:
         """An extent for the number that ``tensor``, one int64, holds, at most ``most`` where known."""
@@ -35,6 +36,10 @@ class Counts:
         self._most[variable] = most
         self._builder.match_cast(shape, relax.ShapeType([variable]), f"{name}_count")
         return variable
+
+    def places(self, data: Any, find: Callable[[], Any]) -> Any:
+        """Places in ``data``, which ``find`` finds: once, so that what they pick has the same extents."""
+        return self._places.kept(data, lambda _: find())
 
     def opened(self, name: str, most: Extent | None = None) -> tirx.Var:
         """An extent that the data decide, defined by the parameter or the check whose extent it is."""
@@ -46,19 +51,20 @@ class Counts:
     def inside(self) -> Iterator[None]:
         """What is computed meanwhile belongs to another function, and is not read after it."""
         with self.aside():
+            self._places = ByIdentity()
             yield
 
     @contextmanager
     def aside(self) -> Iterator[list[tuple[Extent, tirx.Var]]]:
         """What is computed meanwhile is not read after it, unless :meth:`read_again` is given the list."""
-        before = self._computed
+        before, places = self._computed, self._places
         meanwhile: list[tuple[Extent, tirx.Var]] = []
-        self._computed = list(before)
+        self._computed, self._places = list(before), places.copy()
         try:
             yield meanwhile
         finally:
             meanwhile.extend(self._computed[len(before) :])
-            self._computed = before
+            self._computed, self._places = before, places
 
     def read_again(self, computed: Sequence[tuple[Extent, tirx.Var]]) -> None:
         """What was computed aside has become a part of the function under way."""

@@ -3,7 +3,7 @@
 Features of two images of any size can be added where ``1 + (h - 1) // 2`` of one is that of the other. Export
 notes this in a guard, which is checked when the program runs, and from there on takes either extent for the
 other. TVM has no such notes, and does not know the shape of the sum: operands are given the extents of
-others.
+others. Extents that the data decide have no example to compare; those of one expression are equal.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -172,8 +172,9 @@ def _last(operand: Any, node: Any) -> dict[int, int]:
 
 def _is(operand: Any, own: int, node: Any, place: int) -> bool:
     """Whether the extent of an operand is that of the result, and no one of which there are copies."""
-    extent, found = _example(operand.meta["val"].shape[own]), _example(node.meta["val"].shape[place])
-    return extent is not None and extent == found != 1
+    extent, found = operand.meta["val"].shape[own], node.meta["val"].shape[place]
+    example = _example(extent)
+    return _is_written_alike(extent, found) if example is None else example == _example(found) != 1
 
 
 def _example(extent: Any) -> int | None:
@@ -181,6 +182,12 @@ def _example(extent: Any) -> int | None:
     if isinstance(extent, int):
         return extent
     return int(extent.node.hint) if extent.node.has_hint() else None
+
+
+def _is_written_alike(extent: Any, other: Any) -> bool:
+    """Whether two extents are one expression of what the data decide, which no example has."""
+    open_ones = isinstance(extent, torch.SymInt) and isinstance(other, torch.SymInt)
+    return open_ones and extent.node.expr == other.node.expr
 
 
 def _cast(importer: Any, operand: Any, extents: Mapping[int, Extent]) -> None:

@@ -24,10 +24,15 @@ def _nonzero(node: Node) -> Value:
 
 def _places(node: Node, data: Any) -> Any:
     """Where ``data`` is not zero, int64: a row for each of its dimensions, a column for each place."""
-    most = product(shape_of(data))
-    found = node.emit(node.builder.call_te(places_of_nonzero, data), "places")
-    number = node.count(node.emit(relax.TupleGetItem(found, 1), "count"), most)
-    return first_elements(node.builder, node.emit(relax.TupleGetItem(found, 0), "room"), 1, number)
+
+    def found() -> Any:
+        most = product(shape_of(data))
+        places = node.emit(node.builder.call_te(places_of_nonzero, data), "places")
+        number = node.count(node.emit(relax.TupleGetItem(places, 1), "count"), most)
+        room = node.emit(relax.TupleGetItem(places, 0), "room")
+        return node.emit(first_elements(node.builder, room, 1, number), "found")
+
+    return node.counts.places(data, found)
 
 
 def _compress(node: Node) -> Value:
@@ -41,7 +46,7 @@ def _compress(node: Node) -> Value:
         raise Unsupported(f"has a condition {written(length)}, which should have one dimension")
     if isinstance(length[0], int) and isinstance(shape[axis], int) and length[0] > shape[axis]:
         raise Unsupported(f"has a condition of {length[0]} elements for an axis of {shape[axis]}")
-    places = node.emit(_places(node, node.tensor(1)), "picked")
+    places = _places(node, node.tensor(1))
     return relax.op.take(data, node.emit(relax.op.squeeze(places, [0]), "indices"), axis, mode="clip")
 
 

@@ -114,7 +114,11 @@ def _squeeze(node: Node) -> Value:
     axes = node.axes(axes, len(shape))
     for axis in axes:
         if not node.requirements.assume_equal(shape[axis], 1):
-            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent is not 1")
+            extent, advice = "is not 1", ""
+            if not isinstance(shape[axis], int):
+                extent = "is not known to be 1"
+                advice = ": give the model's inputs fixed shapes (--input-shape)"
+            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent {extent}{advice}")
     if is_static([shape[axis] for axis in axes]):
         return relax.op.squeeze(node.tensor(0), axes) if axes else node.input(0)
     return node.reshaped(node.input(0), [extent for axis, extent in enumerate(shape) if axis not in axes])

@@ -74,6 +74,18 @@ def test_what_is_picked_is_computed_with(tmp_path: Path) -> None:
     check(model, [*feeds, {"x": np.ones((4, 6), "float32")}], tmp_path)
 
 
+def test_what_is_picked_by_one_mask_twice_fits(tmp_path: Path) -> None:
+    """Boxes and scores, each picked by places of its own, as PyTorch's first exporter writes a mask."""
+    nodes = """
+        good = Greater(x, least)  p = NonZero(good)  at = Transpose(p)  one = GatherND(x, at)
+        q = NonZero(good)  there = Transpose(q)  squares = Mul(x, x)  other = GatherND(squares, there)
+        y = Add(one, other)  flat = Reshape(good, all)
+        r = Compress(squares, flat)  s = Compress(x, flat)  z = Add(r, s)"""
+    constants = {"least": np.float32(0.5), "all": np.array([-1], "int64")}
+    model = model_of(nodes, "float[4,6] x", "float[a] y, float[b] z", constants)
+    check(model, [{"x": RANDOM.random((4, 6), dtype="float32") * scale} for scale in (1, 0.1)], tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["int64", "int32", "float"])
 def test_ranges_whose_ends_are_known_at_run_time(kind: str, tmp_path: Path) -> None:
     model = model_of("y = Range(a, b, c)", f"{kind} a, {kind} b, {kind} c", f"{kind}[n] y")

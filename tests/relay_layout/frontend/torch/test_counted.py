@@ -35,6 +35,17 @@ def one_row(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def best_of_each(x: torch.Tensor) -> torch.Tensor:
+    """A detector's best boxes of two images, each moved by its place."""
+    boxes, places = [], []
+    for scores in (x[0][x[0] > 0], x[1][x[1] > 0]):
+        number = torch.sym_min(5, scores.shape[0])
+        best, place = scores.topk(number)
+        boxes.append(torch.stack([best, best * 2], dim=-1).reshape(number, 2))
+        places.append(place)
+    return torch.cat(boxes) + torch.cat(places)[:, None]
+
+
 LISTED: dict[str, Callable[..., Any]] = {
     "places": lambda x: torch.nonzero(x > 1),
     "places of numbers": lambda x: x.round().nonzero(),
@@ -54,6 +65,7 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "joined twice": lambda x: torch.cat([x[0][x[0, :, 0] > 0], x[1][x[1, :, 0] > 0]]) @ torch.ones(7, 2),
     "by one mask that is computed twice": lambda x: x[x > 0] * x.exp()[x > 0],
     "by how many there are": lambda x: x[x > 0] / x[x > 0].shape[0],
+    "the best of each, joined": best_of_each,
     "written": doubled,
     "written rows": doubled_rows,
     "one row written": one_row,
