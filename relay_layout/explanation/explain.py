@@ -8,7 +8,7 @@ from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.facts import OperatorFact
 from relay_layout.explanation.reader import PlanReader
-from relay_layout.explanation.reasons import COSTS_MORE
+from relay_layout.explanation.reasons import COSTS_MORE, DOUBTFUL
 from relay_layout.explanation.words import place_of
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph import Node
@@ -108,8 +108,9 @@ def explain_node(plan: LayoutPlan, node: Node) -> NodeExplanation:
     fact = reader.operator(plan.graph.nodes.index(node))
     alternatives = reader.alternatives(node)
     reason = reader.kept_because(node, fact.reason, len(alternatives))
-    if reason == COSTS_MORE and len(alternatives) > 1 and alternatives[1].more_us is not None:
-        reason += f"; the next best way: {difference(alternatives[1])}"
+    if reason == COSTS_MORE and len(alternatives) > 1 and (more_us := alternatives[1].more_us) is not None:
+        told = COSTS_MORE if more_us >= 0 else DOUBTFUL
+        reason = f"{told}; the next best way: {difference(alternatives[1])}"
     return NodeExplanation(
         operator=replace(fact, reason=reason),
         operand_names=tuple(value.name for value in node.operands),

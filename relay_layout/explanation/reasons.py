@@ -14,6 +14,10 @@ from relay_layout.targets.convolutions import CONVOLUTION_AXES, convolution_of
 from relay_layout.targets.offers import desired_entry
 
 COSTS_MORE = "no layout around it would cost less than its own"
+
+DOUBTFUL = "others would save less than their transforms take, which is no certain gain"
+"""Transforms count for more than they take (:data:`relay_layout.choice.objective.TRANSFORM_DOUBT`)."""
+
 UNREACHED = "no layout but its own reaches it"
 NOT_CONSIDERED = "its row takes the layout, but it was not among those considered"
 

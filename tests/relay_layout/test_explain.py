@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 
 import relay_layout
+from relay_layout.choice import objective
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.errors import InputError
 from relay_layout.explanation import reader as explaining
@@ -244,6 +245,21 @@ def test_what_costs_more_says_by_how_much() -> None:
     assert explanation.operator.reason == (
         "no layout around it would cost less than its own; the next best way: "
         f"+{other.more_us:.1f} us for the whole function, 1 more transform"
+    )
+
+
+def test_what_would_save_less_than_transforms_count_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective, "TRANSFORM_DOUBT", 1e6)
+
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        return conv(builder, data, "only", 64)
+
+    explanation = relay_layout.explain(module_of(emit, (1, 64, 56, 56)), "result", target="x86-64-v3")
+    other = explanation.alternatives[1]
+    assert other.more_us is not None and other.more_us < 0
+    assert explanation.operator.reason == (
+        "others would save less than their transforms take, which is no certain gain; the next best way: "
+        f"{other.more_us:.1f} us for the whole function, 2 more transforms"
     )
 
 
