@@ -132,7 +132,7 @@ def tile_cycles(
 
 def _tiles_at_once(multiply_adds: float) -> float:
     """Tiles of so many multiply-adds that a core computes at once which executes out of order."""
-    return max(1.0, REORDERED / (2 * multiply_adds))
+    return max(1.0, REORDERED / (2 * max(1.0, multiply_adds)))
 
 
 def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:

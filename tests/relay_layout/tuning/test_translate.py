@@ -154,7 +154,7 @@ def test_what_has_no_kernel_is_refused(found: AutoTvmRecord, reason: str) -> Non
     ("target", "name"),
     [
         ("llvm -keys=cpu -mcpu=cascadelake", "x86-64 AVX-512 Intel"),
-        ("llvm -keys=cpu -mcpu=znver4", "x86-64 AVX-512"),
+        ("llvm -keys=cpu -mcpu=znver4", "x86-64 AVX-512 Zen 4"),
         ("llvm -mcpu=core-avx2", "x86-64 AVX2"),
         ("llvm", "x86-64 SSE"),
         (ARM, "aarch64 NEON"),
