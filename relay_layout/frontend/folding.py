@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm import ir, relax
 
+from relay_layout.ir import value_of
+
 LARGEST_FOLDED = 2**28
 """Elements of the largest constant that folding makes out of smaller ones."""
 
@@ -63,7 +65,7 @@ class _Folder(relax.PyExprMutator):
         if isinstance(argument, relax.Tuple):
             fields = [self._value(field) for field in argument.fields]
             return relax.Tuple(fields) if any(map(_is_fixed, fields)) else argument
-        bound = self.lookup_binding(argument) if isinstance(argument, relax.Var) else None
+        bound = value_of(self, argument)
         return bound if bound is not None and _is_fixed(bound) else argument
 
 
