@@ -134,11 +134,10 @@ def _complement(builder: relax.BlockBuilder, value: Expression) -> Expression:
 def sign_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``sign``; where nothing is negative TVM looks for a -1 that the type does not have."""
     dtype = dtype_of(call)
-    if not (dtype == "bool" or dtype.startswith("uint")):
-        return default_call(builder, call)
-
     if dtype == "bool":
         return call.args[0]
+    if not dtype.startswith("uint"):
+        return default_call(builder, call)
 
     def positive(tensor: te.Tensor) -> te.Tensor:
         return te.compute(tensor.shape, lambda *index: (tensor(*index) > tirx.const(0, dtype)).astype(dtype))
