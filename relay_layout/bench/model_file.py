@@ -51,23 +51,30 @@ def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]],
     return result
 
 
-IMAGE_AXES = {0: "batch", 2: "height", 3: "width"}
-"""Dimensions of an image that a network of any size leaves open."""
+OPEN_AXES = {
+    3: {0: "batch", 2: "length"},
+    4: {0: "batch", 2: "height", 3: "width"},
+    5: {0: "batch", 2: "depth", 3: "height", 4: "width"},
+}
+"""Dimensions that a network of any size leaves open, by the rank of its signal [N, C, L], image [N, C, H, W] or
+volume [N, C, D, H, W]."""
 
 
 def open_images(onnx_path: Path, directory: Path) -> Path:
-    """A copy in `directory` of a model that takes images of any number and size.
+    """A copy in `directory` of a model that takes signals, images or volumes of any number and size.
 
-    Raises ModelError where the file cannot be read, and InputError where no input is an image.
+    Raises ModelError where the file cannot be read, and InputError where no input is one of them.
     """
     import onnx
 
     model = _load(onnx_path, with_weights=True)
-    images = [value for value in _graph_inputs(model) if len(_dimensions(value)) == len("NCHW")]
+    images = [value for value in _graph_inputs(model) if len(_dimensions(value)) in OPEN_AXES]
     if not images:
-        raise InputError(f"{onnx_path}: no input has the four dimensions of an image")
+        raise InputError(
+            f"{onnx_path}: no input has the dimensions of a signal (3), an image (4) or a volume (5)"
+        )
     for value in images:
-        for axis, name in IMAGE_AXES.items():
+        for axis, name in OPEN_AXES[len(_dimensions(value))].items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
     _forget_shapes(model)
     result = directory / f"{onnx_path.stem}.open.onnx"

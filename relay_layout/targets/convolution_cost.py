@@ -36,7 +36,7 @@ def cpu_convolution_us(
     if not is_static(convolution.image):
         is_first = layouts.data == convolution.channels_first and convolution.in_channels < SMALLEST_BLOCK
         in_rows = layouts.out == convolution.channels_last and (is_first or layouts.data == layouts.out)
-        has_kernels = convolution.operator == "nn.conv2d" and node.operands[1].constant is not None
+        has_kernels = node.operands[1].constant is not None
         return NOT_IN_ROWS_US if has_kernels and not in_rows else 0.0
     if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
         return _tiled_us(node, convolution, layouts, node.attributes, target)

@@ -8,7 +8,7 @@ window, so that one convolution with s times the outputs makes them all; a copy 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from relay_layout.ir import ints, is_static
+from relay_layout.ir import Extent, ints
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, fitting_layouts
@@ -25,7 +25,8 @@ class PhaseAxis:
     """One spatial axis: for each phase a convolution of ``window`` taps, padded by ``before`` and ``after``.
 
     Element p of the ``extent`` elements of the result is in phase ``(p + skipped) % stride``, at
-    ``(p + skipped) // stride``. Phases from ``phases`` on have no tap, and are zero.
+    ``(p + skipped) // stride``. Phases from ``phases`` on have no tap, and are zero. ``stacked`` is the extent of
+    a phase; both extents may be symbolic. ``is_identity`` where the only phase is the result.
     """
 
     stride: int
@@ -34,12 +35,9 @@ class PhaseAxis:
     before: int
     after: int
     skipped: int
-    extent: int
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether the only phase is the result, but for elements behind it."""
-        return self.stride == 1 and self.skipped == 0
+    extent: Extent
+    stacked: Extent
+    is_identity: bool
 
 
 @dataclass(frozen=True)
@@ -66,27 +64,22 @@ class Phases:
         return (*(axis.before for axis in self.axes), *(axis.after for axis in self.axes))
 
     @property
-    def image(self) -> tuple[int, ...]:
+    def image(self) -> tuple[Extent, ...]:
         """Spatial extents of the stacked phases."""
-        return tuple(
-            size + axis.before + axis.after - dilation * (axis.window - 1)
-            for size, axis, dilation in zip(self.convolution.image, self.axes, self.dilation, strict=True)
-        )
+        return tuple(axis.stacked for axis in self.axes)
 
     @property
     def needs_copy(self) -> bool:
         """Whether the stacked phases are not the result itself."""
-        extents = tuple(axis.extent for axis in self.axes)
-        return self.image != extents or not all(axis.is_identity for axis in self.axes)
+        return not all(axis.is_identity for axis in self.axes)
 
 
 def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) -> Phases | None:
     """A transposed convolution from layout ``data`` to ``out`` as phases.
 
-    None for groups, symbolic spatial extents, a dilation and a stride on one axis, and layouts that
-    tiled kernels have not.
+    None for groups, a dilation and a stride on one axis, and layouts that tiled kernels have not.
     """
-    if convolution.groups > 1 or not is_static(convolution.image):
+    if convolution.groups > 1:
         return None
     rank = len(convolution.spatial)
     padding, behind = ints(attributes.padding), ints(attributes.output_padding)
@@ -129,16 +122,27 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
     return phases
 
 
-def _axis(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> PhaseAxis:
+def _axis(size: Extent, kernel: int, stride: int, dilation: int, before: int, after: int) -> PhaseAxis:
     """``after`` is what the result leaves out there, negative where it is longer."""
-    extent = (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after
+    span = dilation * (kernel - 1)
     window = -(-kernel // stride)
     reach = dilation * (window - 1)
     # More padding than the window reaches would be a crop of the data; the copy leaves it out instead.
     front = max(0, reach - before // stride)
-    back = max(0, (before + extent - 1) // stride - size + 1)
+    back = max(0, (span - after) // stride)
     skipped = before - stride * (reach - front)
-    return PhaseAxis(stride, min(stride, kernel), window, front, back, skipped, extent)
+    lost = front + back - reach
+    return PhaseAxis(
+        stride,
+        min(stride, kernel),
+        window,
+        front,
+        back,
+        skipped,
+        extent=(size - 1) * stride + (span + 1 - before - after),
+        stacked=size + lost,
+        is_identity=stride == 1 and skipped == 0 and lost == span - before - after,
+    )
 
 
 def _is_tiled(stacked: Convolution, layout: str) -> bool:

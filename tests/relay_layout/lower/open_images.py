@@ -15,15 +15,15 @@ from tests.onnx_reference import reference_session
 def agree(
     model: Any, channels: int, folder: Path, sizes: Sequence[tuple[int, ...]], **options: Any
 ) -> dict[str, Any]:
-    """The report of the compilation, whose numbers are right for each batch, rows and columns of ``sizes``.
+    """The report of the compilation, whose numbers are right for each batch and spatial extents of ``sizes``.
 
     The model has one input ``x`` and one output.
     """
     compiled = relay_layout.compile(model, **options)
     compiled.save(folder / "open.rla")
     session, reference = relay_layout.load(folder / "open.rla"), reference_session(model.SerializeToString())
-    for batch, rows, columns in sizes:
-        image = np.random.default_rng(1).standard_normal((batch, channels, rows, columns)).astype("float32")
+    for batch, *extents in sizes:
+        image = np.random.default_rng(1).standard_normal((batch, channels, *extents)).astype("float32")
         wanted = reference.run(None, {"x": image})[0]
         (found,) = session.run({"x": image}).values()
         assert found.shape == wanted.shape
@@ -36,14 +36,19 @@ SIZES = [(1, 16, 16), (2, 5, 7), (1, 33, 50), (3, 19, 64), (1, 1, 1)]
 
 
 def model_of(
-    attributes: str, weight: tuple[int, ...], image: tuple[Any, ...], after: str = "y = Relu (c)"
+    attributes: str,
+    weight: tuple[int, ...],
+    image: tuple[Any, ...],
+    after: str = "y = Relu (c)",
+    operator: str = "Conv",
 ) -> Any:
     rng = np.random.default_rng(0)
     header = '<ir_version: 8, opset_import: ["" : 17]> tiles () => ()'
-    model = onnx.parser.parse_model(f"{header} {{ c = Conv <{attributes}> (x, w, b)  {after} }}")
+    model = onnx.parser.parse_model(f"{header} {{ c = {operator} <{attributes}> (x, w, b)  {after} }}")
     graph = model.graph
     graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, image))
-    for name, shape in (("w", weight), ("b", weight[:1])):
+    outputs = weight[:1] if operator == "Conv" else weight[1:2]
+    for name, shape in (("w", weight), ("b", outputs)):
         array = rng.standard_normal(shape).astype("float32")
         graph.initializer.append(numpy_helper.from_array(array, name))
     graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))

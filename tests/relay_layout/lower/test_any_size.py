@@ -1,5 +1,6 @@
 """Kernels for images of any size: ONNX Runtime's numbers at, below and beyond the usual size."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,64 @@ def test_without_winograd(tmp_path: Path) -> None:
     model = model_of("pads=[1,1,1,1]", (64, 64, 3, 3), ("n", 64, "h", "w"))
     report = agree(model, 64, tmp_path, [(1, 17, 40)], target="x86-64-v3", winograd=False)
     assert not any("winograd" in call["function"] for call in report["calls"])
+
+
+SIGNALS = [(1, 40), (2, 7), (3, 129), (1, 1)]
+"""Batch and length."""
+
+VOLUMES = [(1, 9, 8, 20), (2, 3, 5, 33), (1, 1, 1, 1)]
+"""Batch, planes, rows and columns."""
+
+LENGTHS = {
+    "3": ("pads=[1,1]", (24, 8, 3)),
+    "strided": ("pads=[2,1], strides=[3]", (16, 8, 5)),
+    "dilated": ("pads=[4,4], dilations=[4]", (7, 8, 3)),
+    "pointwise": ("pads=[0,0]", (40, 8, 1)),
+    "depthwise": ("pads=[8,8], group=8", (8, 1, 17)),
+    "groups": ("pads=[1,1], group=2", (12, 4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_signals_of_any_length(name: str, tmp_path: Path) -> None:
+    attributes, weight = LENGTHS[name]
+    model = model_of(attributes, weight, ("n", 8, "t"))
+    # ONNX Runtime takes no signal that a window does not fit into.
+    sizes = [size for size in SIGNALS if name != "strided" or size[1] > 1]
+    report = agree(model, 8, tmp_path, sizes)
+    assert report["kernels"]["default"] == 1
+
+
+def test_a_first_layer_reads_signals_as_they_come(tmp_path: Path) -> None:
+    report = agree(model_of("pads=[4,3], strides=[2]", (16, 2, 8), ("n", 2, "t")), 2, tmp_path, SIGNALS)
+    assert report["kernels"]["default"] == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "weight"),
+    [("pads=[1,1,1,1,1,1]", (24, 8, 3, 3, 3)), ("pads=[0,0,2,1,0,0], strides=[2,1,2]", (16, 8, 2, 1, 3))],
+    ids=["3x3x3", "uneven"],
+)
+def test_volumes_of_any_size(attributes: str, weight: tuple[int, ...], tmp_path: Path) -> None:
+    model = model_of(attributes, weight, ("n", 8, "d", "h", "w"))
+    report = agree(model, 8, tmp_path, VOLUMES)
+    assert report["kernels"]["default"] == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "weight", "sizes"),
+    [
+        ("strides=[2,2], pads=[1,1,1,1]", (8, 24, 4, 4), SIZES),
+        ("strides=[3,2], pads=[0,1,1,0], output_padding=[2,1]", (8, 7, 3, 3), SIZES),
+        ("strides=[1,1], pads=[1,1,1,1]", (8, 16, 3, 3), SIZES),
+        ("strides=[4], pads=[2,2]", (8, 16, 8), SIGNALS),
+        ("strides=[2,2,2]", (8, 16, 2, 2, 2), VOLUMES),
+    ],
+    ids=["doubled", "uneven", "stride of one", "signals", "volumes"],
+)
+def test_transposed_convolutions_of_any_size(
+    attributes: str, weight: tuple[int, ...], sizes: Sequence[tuple[int, ...]], tmp_path: Path
+) -> None:
+    image = ("n", 8, *"dhw"[-len(sizes[0]) + 1 :])
+    report = agree(model_of(attributes, weight, image, operator="ConvTranspose"), 8, tmp_path, sizes)
+    assert report["kernels"]["default"] == 1

@@ -284,10 +284,10 @@ def test_others_keep_their_loops(case: Case) -> None:
     assert kernels(module_of(case, arrays(case)[1])) == ["conv2d_transpose"]
 
 
-def test_a_symbolic_image_keeps_its_loops() -> None:
+def test_a_symbolic_image_has_phases() -> None:
     rows = tirx.Var("rows", "int64")
     module = module_of(Case(), arrays(Case())[1], image=(rows, 5))
-    assert kernels(module) == ["conv2d_transpose"]
+    assert kernels(module) == ["conv2d", "spread_phases"]
 
 
 def test_an_input_as_weight_keeps_its_loops() -> None:
