@@ -210,7 +210,8 @@ class Launch:
         for variable in variables:
             begin = -(-begin // variable.alignment) * variable.alignment
             self.symbols[variable.name] = begin
-            begin += variable.size or 0
+            # Compilers read a few bytes as one vector that ends behind them, where nothing else can begin.
+            begin += -(-(variable.size or 0) // variable.alignment) * variable.alignment
         return begin - base
 
     def run(self) -> None:

@@ -161,6 +161,13 @@ def test_accesses_are_in_an_order(body: str, problem: str | None) -> None:
         result(prologue + body, threads=64, shared=256)
 
 
+def test_a_vector_may_end_where_an_array_of_its_alignment_would() -> None:
+    body = "mov.b32 %r2, 0; st.shared.u32 [tile+16], %r2; ld.shared.v4.u32 {%r1, %r3, %r4, %r5}, [tile+16];"
+    np.testing.assert_array_equal(result(body, threads=1, shared=20), 0)
+    with pytest.raises(SimulationError, match="shared memory of 32 bytes: access at 32"):
+        result(body.replace("+16", "+32"), threads=1, shared=20)
+
+
 COPY = """
  add.s64 %rd7, %rd1, %rd9;
  mov.u32 %r3, tile;
