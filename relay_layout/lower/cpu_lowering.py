@@ -65,6 +65,9 @@ class CpuLowering(Lowering):
     def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
         return scheduled
 
+    def buffer_passes(self) -> list[tvm.transform.Pass]:
+        return []
+
     def launch_passes(self) -> list[tvm.transform.Pass]:
         return []
 

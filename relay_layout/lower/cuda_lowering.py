@@ -19,6 +19,7 @@ from relay_layout.lower.legalize.rejoined_parts import merge_parts
 from relay_layout.lower.legalize.views import merge_views
 from relay_layout.lower.library.device_code import device_code
 from relay_layout.lower.lowering import Lowering
+from relay_layout.lower.memory.kernel_buffers import plan_buffers
 from relay_layout.targets import CudaTarget
 from topi_ext.cuda.codegen.approximations import APPROXIMATE
 from topi_ext.cuda.codegen.build import PIPELINE
@@ -63,6 +64,9 @@ class CudaLowering(Lowering):
     def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
         """Functions of math may be as inexact as what they compute with."""
         return scheduled.with_attr(APPROXIMATE, True) if self.target.precision in _ROUNDED else scheduled
+
+    def buffer_passes(self) -> list[tvm.transform.Pass]:
+        return [as_pass(plan_buffers)]
 
     def launch_passes(self) -> list[tvm.transform.Pass]:
         return [as_pass(capture)]

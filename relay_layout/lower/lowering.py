@@ -42,6 +42,10 @@ class Lowering(ABC):
         """A scheduled function with the attributes that code generation needs."""
 
     @abstractmethod
+    def buffer_passes(self) -> list[tvm.transform.Pass]:
+        """Passes over calls that take their results as arguments, before memory is planned."""
+
+    @abstractmethod
     def launch_passes(self) -> list[tvm.transform.Pass]:
         """Passes that decide how "main", whose caller passes its planned memory, launches kernels."""
 

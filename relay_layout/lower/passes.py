@@ -52,12 +52,13 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     ]
 
 
-def memory_passes() -> list[tvm.transform.Pass]:
+def memory_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Plan and allocate memory."""
     return [
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
+        *lowering_for(target).buffer_passes(),
         relax.transform.StaticPlanBlockMemory(),
         relax.transform.LowerAllocTensor(),
         as_pass(compute_in_place),

@@ -53,7 +53,7 @@ def plan_memory(module: tvm.IRModule, target: BuildTarget, *, lift: bool = True)
     The caller of "main" passes that memory unless ``lift`` is false.
     """
     with target.tvm_target:
-        module = tvm.transform.Sequential(memory_passes())(module)
+        module = tvm.transform.Sequential(memory_passes(target))(module)
         return lift_workspace(module) if lift else module
 
 

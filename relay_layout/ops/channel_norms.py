@@ -63,7 +63,7 @@ class ChannelNorm:
             return builder.emit(relax.op.subtract(in_type(data, wide), mean))
 
         def lined_up(vector: Expression) -> Expression:
-            return builder.emit(along(in_type(vector, wide), layout, self.channel))
+            return builder.emit(along(builder.normalize(in_type(vector, wide)), layout, self.channel))
 
         mean = self._statistic(builder, layout, in_type(data, wide))
         variance = self._statistic(builder, layout, relax.op.square(deviation()))

@@ -17,6 +17,7 @@ from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import call_compute
 from relay_layout.lower.legalize.default import default_call
+from relay_layout.lower.legalize.resizing import whole_resize_call
 from relay_layout.lower.legalize.transposed import phased_call
 from relay_layout.lower.narrow_storage import KEEPS_DTYPE
 from relay_layout.rewrite.moving import emit_transform
@@ -80,6 +81,7 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         "nn.conv2d": conv2d,
         "nn.conv2d_transpose": transposed,
         "matmul": matmul,
+        "image.resize2d": whole_resize_call,
     }
     return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 

@@ -25,7 +25,7 @@ _REGIONAL = "tf_crop_and_resize"
 def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of ``image.resize2d``: columns and then rows where that is faster, otherwise TVM's compute."""
     if not _is_by_axes(call):
-        return _beside_singles(builder, call) if _single_axes(call) else default_call(builder, call)
+        return whole_resize_call(builder, call)
     if not (_enlarges_rows(call) or _may_divide_by_zero(call)):
         return default_call(builder, call)
     data, attributes = call.args[0], call.attrs
@@ -55,6 +55,11 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         primfunc_attrs={PATTERN: OPAQUE},
     )
     return builder.call_te(rows, lines, primfunc_name_hint="resize_rows", primfunc_attrs={PATTERN: INJECTIVE})
+
+
+def whole_resize_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """A call of ``image.resize2d`` by TVM's compute of both axes at once."""
+    return _beside_singles(builder, call) if _single_axes(call) else default_call(builder, call)
 
 
 def _beside_singles(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -132,4 +137,4 @@ def _image_axes(call: relax.Call) -> tuple[int, int]:
     return axes.index("H"), axes.index("W")
 
 
-__all__ = ["resize2d_call"]
+__all__ = ["resize2d_call", "whole_resize_call"]

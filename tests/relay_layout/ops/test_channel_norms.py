@@ -37,10 +37,10 @@ def test_a_symbolic_number_of_channels_has_no_groups_in_blocks() -> None:
     assert not norm(4).fits(Layout.parse("ABCD8b"), relax.Var("c", relax.ShapeType(ndim=1)))
 
 
-@pytest.mark.parametrize("groups", [None, 2])
-def test_a_large_mean_costs_no_digits(groups: int | None) -> None:
-    data = (np.random.default_rng(0).standard_normal((2, 4, 6, 8)) + 300).astype("float32")
-    gamma, beta = vector(4), vector(4, 2)
+def compare(groups: int | None, data: np.ndarray, tolerance: float) -> None:
+    """With numpy in float64; gamma and beta are of the dtype of the data."""
+    dtype = str(data.dtype)
+    gamma, beta = (relax.const(constant_array(vector(4, seed)).astype(dtype)) for seed in (1, 2))
 
     def call(value: relax.Var) -> relax.Expr:
         if groups is None:
@@ -51,8 +51,19 @@ def test_a_large_mean_costs_no_digits(groups: int | None) -> None:
     exact = data.astype("float64").reshape(2, groups or 4, -1)
     exact = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-5)
     scale, shift = (constant_array(one).reshape(4, 1, 1) for one in (gamma, beta))
-    want = exact.reshape(data.shape) * scale + shift
-    np.testing.assert_allclose(found, want, atol=2e-4)
+    assert str(found.dtype) == dtype
+    np.testing.assert_allclose(found, exact.reshape(data.shape) * scale + shift, atol=tolerance)
+
+
+@pytest.mark.parametrize("groups", [None, 2])
+def test_a_large_mean_costs_no_digits(groups: int | None) -> None:
+    data = np.random.default_rng(0).standard_normal((2, 4, 6, 8)) + 300
+    compare(groups, data.astype("float32"), 2e-4)
+
+
+@pytest.mark.parametrize("groups", [None, 2])
+def test_halves_are_computed_in_single_precision(groups: int | None) -> None:
+    compare(groups, np.random.default_rng(0).standard_normal((2, 4, 6, 8)).astype("float16"), 2e-3)
 
 
 @pytest.mark.parametrize(

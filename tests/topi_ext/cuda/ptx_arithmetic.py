@@ -96,9 +96,10 @@ def _multiply(instruction: Instruction) -> Step:
 
 
 def _fma(instruction: Instruction) -> Step:
-    _only(instruction, "rn", "rm", "ftz")
+    _only(instruction, "rn", "rm", "rz", "ftz")
     type_ = type_of(instruction)
-    dtype, down = TYPES[type_], "rm" in instruction.words
+    dtype = TYPES[type_]
+    down, inwards = ("rm" in instruction.words, "rz" in instruction.words)
     write = writer(instruction.operands[0], type_)
     one, two, three = readers(instruction.operands[1:], type_, type_, type_)
     wide = np.float64
@@ -108,6 +109,8 @@ def _fma(instruction: Instruction) -> Step:
         value = np.asarray(exact).astype(dtype)
         if down:
             value = np.where(value > exact, np.nextafter(value, dtype.type(-np.inf)), value)
+        if inwards:
+            value = np.where(np.abs(value) > np.abs(exact), np.nextafter(value, dtype.type(0)), value)
         write(warps, value)
 
     return run
@@ -164,19 +167,19 @@ def _shift(instruction: Instruction) -> Step:
 
 
 def _insert_bits(instruction: Instruction) -> Step:
-    """bfi.b32."""
-    if instruction.words != ("bfi", "b32"):
+    """bfi."""
+    if instruction.words not in (("bfi", "b32"), ("bfi", "b64")):
         raise unknown(instruction)
-    write = writer(instruction.operands[0], "b32")
-    found = readers(instruction.operands[1:], *["b32"] * 4)
+    type_ = instruction.words[1]
+    bits = int(type_[1:])
+    write = writer(instruction.operands[0], type_)
+    found = readers(instruction.operands[1:], type_, type_, "b32", "b32")
 
     def run(warps: Any) -> None:
-        value, base, begin, length = (np.asarray(read(warps), np.uint64) for read in found)
+        value, base, begin, length = (np.asarray(read(warps)).astype(object) for read in found)
         begin, length = begin & 0xFF, length & 0xFF
-        one = np.uint64(1)
-        mask = (((one << np.minimum(length, 32)) - one) << np.minimum(begin, 32)) & 0xFFFFFFFF
-        inserted = (value << np.minimum(begin, 32)) & mask
-        write(warps, (base & ~mask | inserted).astype(np.uint32))
+        mask = ((1 << length) - 1 << begin) & (1 << bits) - 1
+        write(warps, (base & ~mask | value << begin & mask).astype(TYPES[type_]))
 
     return run
 
@@ -202,22 +205,29 @@ def _permute(instruction: Instruction) -> Step:
     return run
 
 
-def _dot_bytes(instruction: Instruction) -> Step:
-    """dp4a: four products of bytes and a sum."""
-    if len(instruction.words) != 3:
+def _dot(instruction: Instruction) -> Step:
+    """dp4a, four products of bytes and a sum; dp2a, two of 16 bits by the lower or upper bytes."""
+    operation, *half, first, second = instruction.words
+    if (operation, *half) not in (("dp4a",), ("dp2a", "lo"), ("dp2a", "hi")):
         raise unknown(instruction)
-    _, *kinds = instruction.words
-    dtypes = [np.dtype("u1" if kind == "u32" else "i1") for kind in kinds]
-    result = "u32" if kinds == ["u32", "u32"] else "s32"
+    widths = (2, 1) if half else (1, 1)
+    dtypes = [
+        np.dtype(f"{'u' if kind == 'u32' else 'i'}{width}")
+        for kind, width in zip((first, second), widths, strict=True)
+    ]
+    result = "u32" if (first, second) == ("u32", "u32") else "s32"
     write = writer(instruction.operands[0], result)
     one, two, add = readers(instruction.operands[1:], "b32", "b32", result)
+    chosen = {(): slice(4), ("lo",): slice(2), ("hi",): slice(2, 4)}[tuple(half)]
 
     def run(warps: Any) -> None:
-        parts = [
-            np.ascontiguousarray(np.broadcast_to(read(warps), warps.mask.shape)).view(dtype).reshape(-1, 4)
+        left, right = (
+            np.ascontiguousarray(np.broadcast_to(read(warps), warps.mask.shape))
+            .view(dtype)
+            .reshape(warps.mask.size, -1)
             for read, dtype in zip((one, two), dtypes, strict=True)
-        ]
-        products = (parts[0].astype(np.int64) * parts[1]).sum(1)
+        )
+        products = (left.astype(np.int64) * right[:, chosen]).sum(1)
         write(warps, (products + add(warps)).astype(TYPES[result]))
 
     return run
@@ -372,7 +382,8 @@ MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "shr": _shift,
     "bfi": _insert_bits,
     "prmt": _permute,
-    "dp4a": _dot_bytes,
+    "dp4a": _dot,
+    "dp2a": _dot,
     "setp": _compare,
     "selp": _select,
     "cvt": _convert,

@@ -22,8 +22,8 @@ from ptx_flow import in_order
 from ptx_memory import LOCAL_BASE, SHARED_BASE, GlobalMemory, LocalMemory, SharedMemory, Space
 from ptx_module import Instruction, Kernel, Variable
 from ptx_operands import BITS, Reader, Step, reader, unknown
+from ptx_races import LANES, Races, Times, granule
 
-LANES = 32
 RUNNING, AT_BARRIER, POLLING, ENDED = range(4)
 _FAR = 1 << 30
 _MOST_STEPS = 5_000_000
@@ -59,6 +59,7 @@ class Program:
         self.steps: list[Step] = []
         self.guards: list[Reader | None] = []
         code = in_order(kernel.code)
+        self.granules = {space: granule(code, space) for space in ("shared", "global")}
         begun = _wait_for_kernel_before(code)
         self.targets = [instruction.target for instruction in code]
         for instruction in code:
@@ -166,6 +167,9 @@ class Launch:
         self.symbols: dict[str, int] = {}
         self._place_parameters(named)
         self.shared = SharedMemory(self.blocks, self._place_shared(shared_bytes))
+        self.times = Times(self.blocks, -(-self.threads // LANES))
+        for space in (self.shared, self.memory):
+            space.races = Races(space.name, space.bytes.size, program.granules[space.name], self.times)
         local_bytes = self._place(self._variables("local"), LOCAL_BASE)
         self.barriers: dict[tuple[int, int], Any] = {}
         self.copies: list[Any] = []
@@ -206,7 +210,8 @@ class Launch:
         for variable in variables:
             begin = -(-begin // variable.alignment) * variable.alignment
             self.symbols[variable.name] = begin
-            begin += variable.size or 0
+            # Compilers read a few bytes as one vector that ends behind them, where nothing else can begin.
+            begin += -(-(variable.size or 0) // variable.alignment) * variable.alignment
         return begin - base
 
     def run(self) -> None:
@@ -223,6 +228,7 @@ class Launch:
         """Let blocks go on whose threads have all come to a barrier."""
         states = np.stack([warps.state.reshape(-1, LANES) for warps in self.warps])
         come = ((states == AT_BARRIER) | (states == ENDED)).all((0, 2)) & (states == AT_BARRIER).any((0, 2))
+        self.times.of_blocks[come] += 1
         for warps in self.warps:
             warps.state[come[warps.block] & (warps.state == AT_BARRIER)] = RUNNING
         return bool(come.any())
@@ -283,6 +289,10 @@ class Warps:
         if name not in self._special:
             raise SimulationError(f"unknown special register {name}")
         return self._special[name]
+
+    def agents(self, mask: np.ndarray | None = None) -> np.ndarray:
+        """Numbers of active lanes, or of those of ``mask``, among the threads of all blocks."""
+        return self.launch.times.agents(self, self.mask if mask is None else mask)
 
     @property
     def ended(self) -> bool:

@@ -173,7 +173,9 @@ def _load_matrices(instruction: Instruction) -> Step:
         warps.require_whole(instruction.operation)
         shared = warps.launch.shared
         asked = warps.mask & (warps.lane < 8 * count)
-        begins = shared.places(warps, where(warps), 16, asked).reshape(-1, LANES)
+        begins = shared.places(warps, where(warps), 16, asked)
+        shared.races.reads(begins[asked], 16, warps.agents(asked))
+        begins = begins.reshape(-1, LANES)
         rows = begins[:, : 8 * count].reshape(-1, count, 8)
         halves = shared.views[2][rows[..., None] // 2 + np.arange(8)]
         if transposed:
@@ -195,7 +197,10 @@ def _fragments_of_wmma(instruction: Instruction) -> Step:
 
 
 def _square(warps: Any, where: Any, stride: Any, width: int) -> np.ndarray:
-    """Places of the elements of a square in shared memory, by blocks, rows and columns."""
+    """Places of the elements of a square in shared memory, by blocks, rows and columns.
+
+    Which lane has to do with which of them is not said; here it is the first with all.
+    """
     begin = where(warps)
     step = np.broadcast_to(stride(warps), warps.mask.shape).astype(np.int64) * width
     inside = np.arange(16)
@@ -211,6 +216,13 @@ def _square(warps: Any, where: Any, stride: Any, width: int) -> np.ndarray:
     return found
 
 
+def _first_lanes(warps: Any, places: np.ndarray, width: int) -> tuple[np.ndarray, int, np.ndarray]:
+    """Where in shared memory, how many bytes, and who: of the rows of squares of active warps."""
+    chosen = warps.mask & (warps.lane == 0)
+    rows = places[chosen[::LANES]][:, :, 0].reshape(-1) * width
+    return rows, 16 * width, np.repeat(warps.agents(chosen), 16)
+
+
 def _wmma_load(instruction: Instruction) -> Step:
     operation, order = instruction.words[2], instruction.words[5]
     if operation not in ("a", "b") or instruction.words[-1] != "f16" or space_of(instruction) != "shared":
@@ -224,7 +236,9 @@ def _wmma_load(instruction: Instruction) -> Step:
 
     def run(warps: Any) -> None:
         warps.require_whole(instruction.operation)
-        matrix = warps.launch.shared.views[2][_square(warps, where, step, 2)]
+        shared, places = warps.launch.shared, _square(warps, where, step, 2)
+        shared.races.reads(*_first_lanes(warps, places, 2))
+        matrix = shared.views[2][places]
         matrix = matrix if order == "row" else matrix.swapaxes(1, 2)
         words = np.ascontiguousarray(np.concatenate([matrix, matrix[:, ::-1]], 1)).view(np.uint32)
         for place, write in enumerate(writes):
@@ -243,6 +257,7 @@ def _wmma_store(instruction: Instruction) -> Step:
         warps.require_whole(instruction.operation)
         shared, places = warps.launch.shared, _square(warps, where, step, 4)
         chosen = warps.mask.reshape(-1, LANES).any(1)
+        shared.races.writes(*_first_lanes(warps, places, 4))
         sums = _fragment(reads, "f32", warps).reshape(-1, 16, 16).view(np.uint32)
         shared.views[4][places[chosen]] = sums[chosen]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from gpu_memory import SimulationError
+from ptx_races import Races
 
 GLOBAL_BASE = 0x7F0000000000
 LOCAL_BASE = 16
@@ -22,7 +23,12 @@ NOBODY = -1
 
 
 class Space:
-    """Bytes at addresses from ``base`` on, seen as words of one to eight bytes."""
+    """Bytes at addresses from ``base`` on, seen as words of one to eight bytes.
+
+    ``races`` are looked for where threads may meet.
+    """
+
+    races: Races | None = None
 
     def __init__(self, name: str, base: int, size: int) -> None:
         self.name, self.base, self.size = name, base, size

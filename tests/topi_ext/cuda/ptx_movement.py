@@ -12,11 +12,14 @@ from gpu_memory import SimulationError
 from ptx_memory import Space
 from ptx_module import Address, Immediate, Instruction, Pair, Register, Vector
 from ptx_operands import BITS, TYPES, Step, reader, type_of, unknown, writer
+from ptx_races import LANES
 
-LANES = 32
 GENERIC_PARAMETERS = 0x7E0000000000
 """Where parameters are among generic addresses; global memory is there as it is."""
 GENERIC_LOCALS = 0x7D0000000000
+
+_UNDEFINED = np.uint32(0xFFFFFFFF)
+"""What a lane is told by one that is not active: not a number, or a very large one."""
 
 _SPACES = ("global", "shared", "shared__cta", "param", "local")
 
@@ -72,7 +75,10 @@ def _load(instruction: Instruction) -> Step:
 
     def run(warps: Any) -> None:
         found = memory(warps, space)
-        places = found.places(warps, where(warps), size) // width
+        places = found.places(warps, where(warps), size)
+        if found.races is not None:
+            found.races.reads(places[warps.mask], size, warps.agents())
+        places = places // width
         if constant:
             warps.launch.memory.constant |= warps.launch.memory.touched
         view = found.views[width]
@@ -94,6 +100,8 @@ def _store(instruction: Instruction) -> Step:
     def run(warps: Any) -> None:
         target = memory(warps, space)
         places = target.places(warps, where(warps), size)[warps.mask]
+        if target.races is not None:
+            target.races.writes(places, size, warps.agents())
         view = target.views[width]
         for part, read in enumerate(found):
             view[places // width + part] = np.broadcast_to(read(warps), warps.mask.shape)[warps.mask]
@@ -136,12 +144,18 @@ def _move(instruction: Instruction) -> Step:
 
 
 def _convert_address(instruction: Instruction) -> Step:
-    if instruction.words[1:] not in (("to", "global", "u64"), ("param", "u64"), ("local", "u64")):
+    shifts: dict[tuple[str, ...], int] = {
+        ("to", "global"): 0,
+        ("param",): GENERIC_PARAMETERS,
+        ("local",): GENERIC_LOCALS,
+        ("to", "local"): -GENERIC_LOCALS,
+    }
+    shift = shifts.get(instruction.words[1:-1])
+    if shift is None or instruction.words[-1] != "u64":
         raise unknown(instruction)
-    shifts = {"param": GENERIC_PARAMETERS, "local": GENERIC_LOCALS}
-    shift = shifts.get(instruction.words[1], 0)
+    by = np.int64(shift).astype(np.uint64)
     write, read = writer(instruction.operands[0], "u64"), reader(instruction.operands[1], "u64")
-    return lambda warps: write(warps, read(warps) + np.uint64(shift))
+    return lambda warps: write(warps, read(warps) + by)
 
 
 def _shuffle(instruction: Instruction) -> Step:
@@ -169,8 +183,8 @@ def _shuffle(instruction: Instruction) -> Step:
         }[mode]
         source = np.where(inside, source, lane)
         named = np.broadcast_to(member_mask(warps), shape).astype(np.int64)
-        _check_members(warps, named, source)
-        values = np.broadcast_to(found(warps), shape).reshape(-1, LANES)
+        _check_members(warps, named)
+        values = np.where(warps.mask, found(warps), _UNDEFINED).reshape(-1, LANES)
         write(warps, values[warps.block, source])
         if write_inside is not None:
             write_inside(warps, inside)
@@ -178,15 +192,13 @@ def _shuffle(instruction: Instruction) -> Step:
     return run
 
 
-def _check_members(warps: Any, named: np.ndarray, source: np.ndarray) -> None:
-    """All lanes that a mask names have come, and nobody asks another."""
+def _check_members(warps: Any, named: np.ndarray) -> None:
+    """All lanes that a mask names have come."""
     bits = np.left_shift(np.int64(1), warps.lane)
     come = np.where(warps.mask, bits, 0).reshape(-1, LANES).sum(1)[warps.block]
     wrong = warps.mask & (((named & bits) == 0) | ((named & ~come) != 0))
     if wrong.any():
         raise SimulationError("shfl.sync without all the lanes that its mask names")
-    if (warps.mask & ~warps.mask.reshape(-1, LANES)[warps.block, source]).any():
-        raise SimulationError("shfl.sync asks a lane that is not active")
 
 
 def _active_mask(instruction: Instruction) -> Step:
@@ -203,7 +215,12 @@ def _active_mask(instruction: Instruction) -> Step:
 def _barrier_of_warp(instruction: Instruction) -> Step:
     if instruction.words != ("bar", "warp", "sync") or instruction.operands != (Immediate(-1),):
         raise unknown(instruction)
-    return lambda warps: warps.require_whole("bar.warp.sync")
+
+    def run(warps: Any) -> None:
+        warps.require_whole("bar.warp.sync")
+        warps.launch.times.synchronize_warps(warps.agents())
+
+    return run
 
 
 class Groups:
@@ -265,8 +282,10 @@ def _asynchronous_copy(instruction: Instruction) -> Step:
         limit = np.broadcast_to(bytes_ if taken is None else taken(warps), warps.mask.shape)
         found = whence(warps)
         begins = source.places(warps, found, bytes_, warps.mask & (limit > 0))
+        shared.races.writes(targets[warps.mask], bytes_, warps.agents(), copies=True)
 
         def arrive(mask: np.ndarray) -> None:
+            shared.races.arrived(targets[mask], bytes_, warps.agents(mask))
             rows = source.bytes[begins[mask][:, None] + part]
             rows = np.where(part < limit[mask][:, None], rows, 0)
             shared.bytes[targets[mask][:, None] + part] = rows

@@ -59,6 +59,8 @@ THREAD = np.arange(32)
         ("prmt.b32 %r1, %r0, 0x01020304, 0x7604;", 0x01020004 | THREAD << 8 | 0 * THREAD),
         ("bfi.b32 %r1, %r0, 0xFF, 4, 8;", 0xF | (THREAD << 4)),
         ("mov.b32 %r2, 0x01FF0203; dp4a.s32.u32 %r1, %r2, %r0, 7;", 3 * THREAD + 7),
+        ("mov.b32 %r2, 0xFFFE0003; dp2a.lo.s32.u32 %r1, %r2, %r0, 7;", 3 * THREAD + 7),
+        ("mov.b32 %r2, 0xFFFE0003; dp2a.hi.s32.s32 %r1, %r2, 0xFF020000, %r0;", THREAD + 8),
         ("setp.lt.u32 %p1|%p2, %r0, 9; selp.u32 %r1, 1, 2, %p2;", np.where(THREAD < 9, 2, 1)),
         ("cvt.rn.f32.u32 %f1, %r0; fma.rn.f32 %f2, %f1, 0f3F000000, 0f3F000000; cvt.rni.s32.f32 %r1, %f2;",
          np.rint(THREAD / 2 + 0.5)),
@@ -66,6 +68,8 @@ THREAD = np.arange(32)
         ("mov.b32 %f1, 0x3F801000; cvt.rna.tf32.f32 %r1, %f1;", 0 * THREAD + 0x3F802000),
         ("shfl.sync.down.b32 %r1|%p1, %r0, 4, 31, -1;", np.where(THREAD < 28, THREAD + 4, THREAD)),
         ("shfl.sync.bfly.b32 %r1, %r0, 3, 31, -1;", THREAD ^ 3),
+        ("mov.b32 %r1, 0; setp.lt.u32 %p1, %r0, 2; @%p1 shfl.sync.down.b32 %r1, %r0, 1, 31, 3;",
+         np.where(THREAD == 0, 1, np.where(THREAD == 1, 0xFFFFFFFF, 0))),
         ("shfl.sync.idx.b32 %r1, %r0, 2, 0x181F, -1;", THREAD // 8 * 8 + 2),
         ("{ .reg .b32 a; mov.b32 a, 5; { .reg .b32 a; mov.b32 a, 6; } mov.b32 %r1, a; }", 0 * THREAD + 5),
     ],
@@ -120,10 +124,48 @@ def test_a_barrier_lets_warps_see_what_others_wrote(order: Order) -> None:
     np.testing.assert_array_equal(found, np.arange(64)[::-1])
 
 
-def test_without_a_barrier_some_order_of_warps_shows_it() -> None:
-    found = [result(REVERSED.format(barrier=""), threads=64, order=order, shared=256) for order in ORDERS]
-    assert not np.array_equal(found[0], found[1])
-    assert found[0].max() == 0xFFFFFFFF
+@pytest.mark.parametrize("order", ORDERS)
+def test_warps_that_meet_without_a_barrier_are_refused(order: Order) -> None:
+    with pytest.raises(SimulationError, match=r"writes what thread \d+ read, without a barrier"):
+        result(REVERSED.format(barrier=""), threads=64, order=order, shared=256)
+
+
+@pytest.mark.parametrize("barrier", ["", "bar.warp.sync -1;"])
+def test_lanes_of_a_warp_meet_behind_a_barrier_of_theirs(barrier: str) -> None:
+    body = REVERSED.replace("+252", "+124").format(barrier=barrier)
+    if barrier:
+        np.testing.assert_array_equal(result(body, shared=128), THREAD[::-1])
+        return
+    with pytest.raises(SimulationError, match="reads what thread 31 wrote, without a barrier"):
+        result(body, shared=128)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("ld.shared.u32 %r1, [tile+4]; st.shared.u32 [%r5], %r0;", "writes what other threads read"),
+        ("bar.sync 0; ld.shared.u32 %r1, [%r5]; st.shared.u32 [%r5], %r0;", None),
+        ("ld.shared.u32 %r1, [tile]; bar.sync 0; st.shared.u32 [%r5], %r0;", None),
+        ("st.shared.u32 [tile], %r0;", "writes what another one writes"),
+        ("st.global.u32 [%rd0], %r0;", "writes what another one writes"),
+        ("st.global.u32 [%rd8], %r0; ld.global.u32 %r1, [%rd0+128];", "writes what other threads read"),
+        ("st.shared.u16 [%r5+2], %rs1; st.shared.u16 [%r5], %rs1;", None),
+    ],
+)  # fmt: skip
+def test_accesses_are_in_an_order(body: str, problem: str | None) -> None:
+    prologue = "mov.u32 %r3, tile; mad.lo.u32 %r5, %r0, 4, %r3; mov.u32 %r1, 0; mov.b16 %rs1, 5;"
+    if problem is None:
+        result(prologue + body, threads=64, shared=256)
+        return
+    with pytest.raises(SimulationError, match=f"{problem}, without a barrier$"):
+        result(prologue + body, threads=64, shared=256)
+
+
+def test_a_vector_may_end_where_an_array_of_its_alignment_would() -> None:
+    body = "mov.b32 %r2, 0; st.shared.u32 [tile+16], %r2; ld.shared.v4.u32 {%r1, %r3, %r4, %r5}, [tile+16];"
+    np.testing.assert_array_equal(result(body, threads=1, shared=20), 0)
+    with pytest.raises(SimulationError, match="shared memory of 32 bytes: access at 32"):
+        result(body.replace("+16", "+32"), threads=1, shared=20)
 
 
 COPY = """
@@ -143,11 +185,22 @@ COPY = """
 )
 def test_copies_arrive_when_they_are_waited_for(count: int, offset: int, arrives: bool) -> None:
     data = np.arange(100, 164, dtype=np.uint32)
-    late = result(COPY.format(count=count, offset=offset), data, shared=256)
-    expected = data[offset // 4 : offset // 4 + 32]
-    np.testing.assert_array_equal(late, expected if arrives else np.uint32(0xFFFFFFFF))
-    early = result(COPY.format(count=count, offset=offset), data, shared=256, order=EARLY)
-    np.testing.assert_array_equal(early, expected)
+    body, expected = COPY.format(count=count, offset=offset), data[offset // 4 : offset // 4 + 32]
+    np.testing.assert_array_equal(result(body, data, shared=256, order=EARLY), expected)
+    if arrives:
+        np.testing.assert_array_equal(result(body, data, shared=256), expected)
+        return
+    with pytest.raises(SimulationError, match="reads what is being copied, without a barrier"):
+        result(body, data, shared=256)
+
+
+def test_copies_of_others_need_a_barrier_behind_the_wait() -> None:
+    data, body = np.arange(100, 164, dtype=np.uint32), COPY.format(count=0, offset=0)
+    other = body.replace("[%r3+0]", "[tile+4]")
+    with pytest.raises(SimulationError, match="reads what thread 1 wrote, without a barrier"):
+        result(other, data, shared=256)
+    found = result(other.replace("ld.shared", "bar.sync 0; ld.shared"), data, shared=256)
+    np.testing.assert_array_equal(found, 101)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ registers.
 from typing import Any
 
 import tvm
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
 from topi_ext.codegen.identities import begin_with_infinity
@@ -41,8 +41,10 @@ def _pipeline() -> tuple[Any, Any, Any]:
             "tirx.disable_cse_tir": True,
         }
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
+            # TVM knows what threads reduce together by what that begins with.
+            together = [s_tir.transform.CanonicalizeLoop(), s_tir.transform.LowerCrossThreadReduction()]
             ours = [begin_with_infinity(), flatten_bindings(), unroll_scalars(), launch_early()]
-            return passes(tvm.transform.Sequential(ours)(module))
+            return passes(tvm.transform.Sequential([*together, *ours])(module))
 
     def finish() -> tvm.transform.Pass:
         return tvm.transform.Sequential([approximate(approximated), *device_passes(), finalize_device()])

@@ -3,8 +3,11 @@
 By itself a GPU begins with a kernel when the one before it has ended, which costs about a microsecond between
 two of them. Each kernel here allows the next one to be launched as soon as all of its own blocks run, and
 waits for the one before it before it touches memory: what that has written is there then, and what it read
-may be overwritten. Waits add up, so that memory is used in the order of the launches. Constants, which no
-kernel writes, need no waiting for: the first tiles of a product's weights are on their way before the wait.
+may be overwritten. Waits add up, so that memory is used in the order of the launches: a kernel that has begun
+while two others before it still run waits for the second one, which does not end before its own wait for the
+first has, since no thread ends without it. Nor does anything wait for ever: a block begins when all blocks of
+the kernel before have, and needs no place that these wait for. Constants, which no kernel writes, need no
+waiting for: the first tiles of a product's weights are on their way before the wait.
 
 CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; PTX ISA, "griddepcontrol".
 """

@@ -131,6 +131,9 @@ def first_error(log: str) -> str:
 @cache
 def _loaded(path: Path) -> ctypes.CDLL:
     try:
+        # A compiler of CUDA 13 finds its wheel's built-in functions only where they are loaded already.
+        for builtins in sorted(path.parent.glob("libnvrtc-builtins.so.*")):
+            ctypes.CDLL(str(builtins))
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise CudaError(f"NVRTC cannot be loaded: {error}") from None

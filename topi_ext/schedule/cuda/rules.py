@@ -25,6 +25,7 @@ from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 from topi_ext.schedule.cuda.normalization import schedule_normalization
 from topi_ext.schedule.cuda.reductions import schedule_reduction
 from topi_ext.schedule.cuda.rows import schedule_rows
+from topi_ext.schedule.cuda.single_terms import without_single_terms
 from topi_ext.schedule.cuda.winograd import schedule_transform
 from topi_ext.schedule.rule import Rule
 
@@ -43,6 +44,7 @@ class CudaRule(Rule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """None for what :meth:`schedule` does not take."""
         del tunable
+        func = without_single_terms(func)
         try:
             with target:
                 found = self.schedule(func, target)

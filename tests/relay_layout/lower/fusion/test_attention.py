@@ -50,7 +50,7 @@ def run(
         for variable, function in scheduled.functions_items():
             if "attention" in variable.name_hint:
                 assert "own_row" in function.script(), "blocks of rows"
-        made = tvm.transform.Sequential([*memory_passes(), *machine_passes()])(scheduled)
+        made = tvm.transform.Sequential([*memory_passes(target), *machine_passes()])(scheduled)
         executable = tvm.compile(made, target.tvm_target, relax_pipeline=None, tir_pipeline=PIPELINE)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     found: np.ndarray = machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()

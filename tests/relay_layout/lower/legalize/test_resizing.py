@@ -10,6 +10,8 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.legalize.cpu import legalization_map
+from relay_layout.lower.legalize.cuda import cuda_legalization_map
+from relay_layout.targets import CudaTarget, resolve_target
 from tests.layout_graphs import execute
 
 RNG = np.random.default_rng(0)
@@ -100,6 +102,22 @@ def test_others_stay_one_function(
     shape: Sequence[int], size: Sequence[int], attributes: dict[str, Any]
 ) -> None:
     assert functions_of(module_of(shape, size, **attributes)) == {"resize2d"}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_corners_of_one_row_on_a_gpu(layout: str) -> None:
+    """Its kernels, run here: an image of one row that keeps it, and has more columns."""
+    target = resolve_target("cuda-sm_80")
+    assert isinstance(target, CudaTarget)
+    image = RNG.uniform(-1, 1, (2, 1, 5, 3)).astype("float32")
+    order = (0, 3, 1, 2) if layout == "NCHW" else (0, 1, 2, 3)
+    held = np.ascontiguousarray(image.transpose(order))
+    how = {"layout": layout, "method": "linear", "coordinate_transformation_mode": "align_corners"}
+    legalize = relax.transform.LegalizeOps(cuda_legalization_map(target))
+    (have,) = execute(legalize(module_of(held.shape, (1, 9), **how)), held)
+    twice = np.ascontiguousarray(np.repeat(image, 2, 1).transpose(order))
+    (want,) = execute(module_of(twice.shape, (2, 9), **how), twice)
+    np.testing.assert_allclose(have, np.take(want, [0], order.index(1)), 1e-6, 1e-6)
 
 
 @pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])

@@ -9,6 +9,7 @@ from tvm import relax, topi
 
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.passes import machine_passes, memory_passes
+from relay_layout.targets import resolve_target
 from topi_ext.codegen.build import PIPELINE
 
 TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
@@ -26,7 +27,9 @@ def module_of(steps: int) -> tvm.IRModule:
                 value = builder.emit_te(lambda x, step=step: topi.add(x, float(step)), value)
             output = builder.emit_output(builder.emit_te(topi.atan, value))
         builder.emit_func_output(output)
-    return tvm.transform.Sequential([*memory_passes(), *machine_passes()])(builder.finalize())
+    return tvm.transform.Sequential([*memory_passes(resolve_target("native")), *machine_passes()])(
+        builder.finalize()
+    )
 
 
 def result(executable: object, path: Path) -> np.ndarray:

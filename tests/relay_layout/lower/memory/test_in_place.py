@@ -41,7 +41,7 @@ def run(module: tvm.IRModule) -> tuple[list[np.ndarray], int]:
         if function.attrs is not None and (CONCAT in function.attrs or SLICE in function.attrs)
     }
     with TARGET.tvm_target:
-        passes = tvm.transform.Sequential([*memory_passes(), *machine_passes()])
+        passes = tvm.transform.Sequential([*memory_passes(TARGET), *machine_passes()])
         planned = passes(lowered)
         executable = relax.build(
             lowered,

@@ -11,6 +11,7 @@ from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.memory.plan import planned_memory
 from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import machine_passes, memory_passes
+from relay_layout.targets import resolve_target
 
 op = relax.op
 PLANNED = [
@@ -178,7 +179,11 @@ def test_nothing_to_allocate() -> None:
 
 
 def test_runs_in_the_virtual_machine() -> None:
-    planned = [relax.transform.LegalizeOps(), *memory_passes(), as_pass(lift_workspace)]
+    planned = [
+        relax.transform.LegalizeOps(),
+        *memory_passes(resolve_target("native")),
+        as_pass(lift_workspace),
+    ]
     passes = tvm.transform.Sequential([*planned, *machine_passes()])
     executable = relax.build(module_of(activations, 2, 3), "llvm", relax_pipeline=passes)
     machine = relax.VirtualMachine(executable, tvm.cpu())

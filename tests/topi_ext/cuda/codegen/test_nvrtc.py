@@ -1,5 +1,6 @@
 """Machine code from NVRTC, and where it is found. What compiles needs its library and no GPU."""
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from test_machine_code import BULK, FAMILIES, bulk_source, source_of
 
 from topi_ext.cuda.codegen.nvcc import code_architecture, parse_resources
-from topi_ext.cuda.codegen.nvrtc import compile_with, find_nvrtc
+from topi_ext.cuda.codegen.nvrtc import Nvrtc, compile_with, find_nvrtc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.errors import CudaError
 
@@ -48,6 +49,18 @@ def test_a_library_without_headers_is_not_taken(tmp_path: Path, nowhere: pytest.
     nowhere.setenv("CUDA_HOME", str(tmp_path))
     found = find_nvrtc()
     assert found is None or found.library.parent != tmp_path / "lib64"
+
+
+def test_built_in_functions_are_loaded_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC opens them by name, and what lies beside it is not among the system's libraries."""
+    names = ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"]
+    for name in (*names, "libcudart.so.13"):
+        (tmp_path / name).write_bytes(b"")
+    loaded: list[str] = []
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: loaded.append(Path(path).name))
+    with pytest.raises(AttributeError):
+        compile_with(Nvrtc(tmp_path / names[1], ()), "", "sm_90", "cubin")
+    assert loaded == names
 
 
 def check(source: str) -> None:
