@@ -78,14 +78,14 @@ def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> floa
     The others are skipped. It is over all tiles of ``pixels`` along that side; 1 where none is skipped, as
     nearly all rows or columns meet it.
     """
-    extent, taps, stride, before, after, dilation = workload.along(side)
-    if not (before or after) or "H" not in workload.out_layout:
+    axis = workload.along(side)
+    if not (axis.pad_before or axis.pad_after) or "H" not in workload.out_layout:
         return 1.0
     length = int((workload.out_height, workload.out_width, workload.out_depth)[side])
-    starts = np.minimum(np.arange(0, length, pixels), length - pixels) * stride - before
-    reach = (pixels - 1) * stride
-    places = starts[:, None] + np.arange(taps) * dilation
-    share = np.count_nonzero((places + reach >= 0) & (places < extent)) / places.size
+    starts = np.minimum(np.arange(0, length, pixels), length - pixels) * axis.stride - axis.pad_before
+    reach = (pixels - 1) * axis.stride
+    places = starts[:, None] + np.arange(axis.taps) * axis.dilation
+    share = np.count_nonzero((places + reach >= 0) & (places < axis.extent)) / places.size
     return share if share <= MOST_MET or side == PLANES else 1.0
 
 

@@ -11,7 +11,7 @@ from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
 from relay_layout.targets.cpu_costs import CpuCosts
 from relay_layout.targets.phases import Phases, phases_of
-from topi_ext.workload import ConvolutionWorkload, in_depth
+from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
 """Shares of the multiply-add peak that plain vector loops reach, by where the result has its channels.
@@ -91,8 +91,10 @@ def _tiled_us(
         out_dtype=node.results[0].dtype,
     )
     if rank == len("DHW"):
-        planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
-        workload = in_depth(workload, planes)
+        depth = SpatialAxis(
+            convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0]
+        )
+        workload = volume_workload(workload, depth)
     if weight is not None:
         workload = target.kernel_form(workload, weight)
     # Winograd's weights are transformed when compiling.

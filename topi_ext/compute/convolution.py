@@ -29,7 +29,14 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, USUAL, WIDENED, ConvolutionWorkload, in_depth
+from topi_ext.workload import (
+    ANNOTATION,
+    USUAL,
+    WIDENED,
+    ConvolutionWorkload,
+    SpatialAxis,
+    volume_workload,
+)
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -163,8 +170,15 @@ def workload_of(geometry: Geometry) -> ConvolutionWorkload:
     )
     if not front:
         return workload
-    planes = (geometry.image[0], geometry.kernel[0], geometry.strides[0])
-    return in_depth(workload, (*planes, *front, *behind, geometry.dilation[0]))
+    depth = SpatialAxis(
+        geometry.image[0],
+        geometry.kernel[0],
+        geometry.strides[0],
+        front[0],
+        behind[0],
+        geometry.dilation[0],
+    )
+    return volume_workload(workload, depth)
 
 
 def conv3d(

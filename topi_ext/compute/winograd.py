@@ -20,7 +20,7 @@ from topi_ext.extents import as_int
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices
-from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
+from topi_ext.workload import ALGORITHM, ANNOTATION, PLANES, USUAL, ConvolutionWorkload
 from topi_ext.workload_facts import winograd_tiles
 
 DATA_ROWS = "winograd_data_rows"
@@ -57,12 +57,12 @@ def winograd(
     top, left, _, _ = workload.padding
     below = rows * tile + KERNEL - 1 - top - workload.in_height
     right = columns * tile + KERNEL - 1 - left - workload.in_width
-    _, taps, stride, front, behind, apart = workload.depth or (1, 1, 1, 0, 0, 1)
+    depth = workload.along(PLANES)
     padded = pad(
         data,
         workload.data_layout,
-        {"D": front, "H": top, "W": left},
-        {"D": behind, "H": below, "W": right},
+        {"D": depth.pad_before, "H": top, "W": left},
+        {"D": depth.pad_after, "H": below, "W": right},
         value=pad_value,
     )
 
@@ -71,7 +71,7 @@ def winograd(
         place = {
             "N": image // planes,
             "C": channel,
-            "D": image % planes * stride + tap * apart,
+            "D": image % planes * depth.stride + tap * depth.dilation,
             "H": number // columns % rows * tile + row,
             "W": number % columns * tile + column,
         }
@@ -80,7 +80,7 @@ def winograd(
     channel_blocks = workload.in_channels // in_block
 
     def read(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
-        tap, channel = (0, block) if taps == 1 else (block // channel_blocks, block % channel_blocks)
+        tap, channel = (0, block) if depth.taps == 1 else (block // channel_blocks, block % channel_blocks)
         return pixel(tap, number, row, column, BlockedCoordinate(channel, lane, in_block))
 
     result_columns = tile_products(read, weight, workload, knobs, [tiles])

@@ -24,8 +24,10 @@ def skip_padding(
 
     Its block has those of the result on ``axis``, of which a tile takes ``pixels``.
     """
-    extent, _, stride, before, _, dilation = workload.along(side)
-    sch.annotate(loop, SKIPPED, [axis, pixels, stride, dilation, before, int(extent)])
+    image = workload.along(side)
+    sch.annotate(
+        loop, SKIPPED, [axis, pixels, image.stride, image.dilation, image.pad_before, int(image.extent)]
+    )
 
 
 def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:

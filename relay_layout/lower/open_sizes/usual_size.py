@@ -7,7 +7,7 @@ from tvm import sym, tirx
 
 from relay_layout.ir import Extent
 from topi_ext.ir import substitute
-from topi_ext.workload import PLANES, ConvolutionWorkload, in_depth
+from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, volume_workload
 
 USUAL = 224
 """What a size that is not known is taken for: it tells the small images of a network's end from the large
@@ -30,17 +30,19 @@ def of_usual_size(workload: ConvolutionWorkload) -> ConvolutionWorkload:
     """
     found = replace(
         workload,
-        in_height=_at_least_a_window(workload, 0),
-        in_width=_at_least_a_window(workload, 1),
+        in_height=_at_least_a_window(workload, ROWS),
+        in_width=_at_least_a_window(workload, COLUMNS),
     )
     if not workload.depth:
         return found
-    return in_depth(found, (_at_least_a_window(workload, PLANES), *workload.depth[1:]))
+    depth = workload.along(PLANES)._replace(extent=_at_least_a_window(workload, PLANES))
+    return volume_workload(found, depth)
 
 
 def _at_least_a_window(workload: ConvolutionWorkload, side: int) -> Any:
-    extent, taps, _, before, after, dilation = workload.along(side)
-    return max(usual_extent(extent), dilation * (taps - 1) + 1 - before - after, 1)
+    axis = workload.along(side)
+    window = axis.dilation * (axis.taps - 1) + 1
+    return max(usual_extent(axis.extent), window - axis.pad_before - axis.pad_after, 1)
 
 
 __all__ = ["USUAL", "of_usual_size", "usual_extent"]
