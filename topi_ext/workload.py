@@ -18,9 +18,9 @@ from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
-USUAL = "topi_ext.usual"
-"""Block annotation of a convolution of images whose size or number is known at run time: the workload of
-usual ones, for which its knobs are chosen."""
+TYPICAL = "topi_ext.usual"
+"""Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
+size, as JSON, for which its knobs are chosen."""
 
 LAYOUT_TRANSFORM = "layout_transform"
 

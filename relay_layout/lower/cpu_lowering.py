@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.dynamic_shapes.pixel_rows import by_pixel_rows
 from relay_layout.lower.fusion.attention import join_attention
 from relay_layout.lower.fusion.separable import Decide, has_separable, is_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
@@ -19,7 +20,6 @@ from relay_layout.lower.legalize.rejoined_parts import merge_parts
 from relay_layout.lower.legalize.scattering import scatter_rows
 from relay_layout.lower.legalize.views import merge_views
 from relay_layout.lower.lowering import Lowering
-from relay_layout.lower.open_sizes.pixel_rows import by_pixel_rows
 from relay_layout.targets import CpuTarget
 from topi_ext.codegen.build import PIPELINE
 from topi_ext.schedule.rule import Rule

@@ -4,6 +4,8 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.dynamic_shapes.definitions import define_before_use
+from relay_layout.lower.dynamic_shapes.introduced_extents import keep_introducing_apart
 from relay_layout.lower.fusion.chains import keep_chains_short
 from relay_layout.lower.fusion.growing_broadcasts import keep_growing_apart
 from relay_layout.lower.fusion.lookups import fuse_lookups
@@ -13,8 +15,6 @@ from relay_layout.lower.memory.apart import keep_parts_apart
 from relay_layout.lower.memory.in_place import compute_in_place
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
 from relay_layout.lower.narrow_storage import narrow_intermediates
-from relay_layout.lower.open_sizes.definitions import define_before_use
-from relay_layout.lower.open_sizes.introduced_extents import keep_introducing_apart
 from relay_layout.targets import BuildTarget
 
 

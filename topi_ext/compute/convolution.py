@@ -31,7 +31,7 @@ from topi_ext.indexing import (
 )
 from topi_ext.workload import (
     ANNOTATION,
-    USUAL,
+    TYPICAL,
     WIDENED,
     ConvolutionWorkload,
     SpatialAxis,
@@ -115,7 +115,7 @@ def conv2d(
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
-    ``known`` is the workload with what is known of its weights, of a usual size where height and width of
+    ``known`` is the workload with what is known of its weights, at a typical size where height and width of
     ``data`` are symbolic.
     """
     geometry = geometry_of(
@@ -142,7 +142,7 @@ def _described(workload: ConvolutionWorkload, known: ConvolutionWorkload | None)
     workload = replace(workload, pairs_fit=known.pairs_fit, spare_bits=known.spare_bits)
     annotations = {ANNOTATION: workload.to_json()}
     if not workload.is_static:
-        annotations[USUAL] = known.to_json()
+        annotations[TYPICAL] = known.to_json()
     return annotations
 
 

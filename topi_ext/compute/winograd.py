@@ -20,7 +20,7 @@ from topi_ext.extents import as_int
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices
-from topi_ext.workload import ALGORITHM, ANNOTATION, PLANES, USUAL, ConvolutionWorkload
+from topi_ext.workload import ALGORITHM, ANNOTATION, PLANES, TYPICAL, ConvolutionWorkload
 from topi_ext.workload_facts import winograd_tiles
 
 DATA_ROWS = "winograd_data_rows"
@@ -44,8 +44,8 @@ def winograd(
     Integers are computed in int16 and summed in int32, which gives the numbers of the direct convolution.
     ``pad_value`` fills the border.
     ``weight`` has the shape ``knobs.weight_shape(workload)``, :func:`topi_ext.winograd.transform_weight`
-    makes it. Where ``data`` are images of a number that is not known, the workload's batch is a usual one.
-    Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
+    makes it. Where the batch of ``data`` is symbolic, the workload has a typical batch.
+    Among the knobs, only ``tile`` changes the result, and only its rounding.
     """
     check_knobs(workload, knobs)
     # Of the tensor itself: symbols of the graph have no value inside the function.
@@ -87,7 +87,7 @@ def winograd(
     extents = {"N": batch, "D": planes, "H": workload.out_height, "W": workload.out_width}
     annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
     if isinstance(workload.batch, int) and not isinstance(batch, int):
-        annotations[USUAL] = workload.to_json()
+        annotations[TYPICAL] = workload.to_json()
     return tile_results(result_columns, workload, knobs, extents, (rows, columns), annotations)
 
 

@@ -14,7 +14,7 @@ from topi_ext.knobs import Order, PadAt, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
 from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
-from topi_ext.spaces.usual_sizes import SCALES
+from topi_ext.spaces.typical_sizes import SCALES
 from topi_ext.winograd import tile_grid
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import strip_of, suits_winograd, winograd_tile_sizes, winograd_tiles
@@ -70,9 +70,9 @@ def winograd_knobs(
 def winograd_any_size_knobs(
     workload: ConvolutionWorkload, processor: Processor
 ) -> Iterator[tuple[float, WinogradKnobs]]:
-    """Knobs for images of any size, as :func:`winograd_knobs`; ``workload`` is that of a usual one.
+    """As :func:`winograd_knobs`, for images of dynamic size; ``workload`` has a typical size.
 
-    The cycles are what images around the usual size take on average, for as many pixels as that has.
+    The cycles are averages over images around that size, each scaled to the pixels of the typical one.
     """
     if not suits_winograd(workload) or workload.depth:
         return

@@ -7,7 +7,7 @@ from math import inf
 
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.models.cost_model import SharedSamples
-from topi_ext.tune.options import USUAL, TuneOptions
+from topi_ext.tune.options import DEFAULT_OPTIONS, TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.ranking import CONFIRMED, rank_records, ranking_seconds
 from topi_ext.tune.records.record import Origin, TuningRecord
@@ -54,7 +54,7 @@ class TaskState:
         database: Database,
         cpu: str,
         *,
-        options: TuneOptions = USUAL,
+        options: TuneOptions = DEFAULT_OPTIONS,
         shared: SharedSamples | None = None,
         origin: Origin = "measured",
     ) -> None:

@@ -147,7 +147,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
     width = _row_vector(sch, block, extent, how) if extent is not None else None
-    if how.open_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
+    if how.symbolic_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
         outer, vector = sch.split(spatial[0], [None, how.lanes])
         overlap_tail(sch, outer)
         sch.vectorize(vector)

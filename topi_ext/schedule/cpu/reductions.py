@@ -38,13 +38,13 @@ LAST_LANES = 4
 class Arrangement:
     """How loops are arranged: ``lanes`` of a vector, threads or not, and ``rows`` outer loops that stay.
 
-    ``open_rows`` are of a length that is not known, but no shorter than a vector.
+    With ``symbolic_rows`` the innermost extent is symbolic, but no shorter than a vector.
     """
 
     lanes: int
     parallel: bool
     rows: int = 0
-    open_rows: bool = False
+    symbolic_rows: bool = False
 
 
 def arrange_reduction(
@@ -156,7 +156,7 @@ def _cut(
     if len(node.writes) != 1:
         return None
     innermost = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
-    if how.open_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
+    if how.symbolic_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
         outer, vector = sch.split(reduction[0], [None, lanes])
         mark_ragged(sch, outer)
         return vector

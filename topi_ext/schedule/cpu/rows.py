@@ -25,10 +25,10 @@ from topi_ext.schedule.blocks import (
 from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.dynamic_tiles import either
 from topi_ext.schedule.inlining import is_shared
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import one_loop
-from topi_ext.schedule.open_tiles import either
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
@@ -85,7 +85,7 @@ def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
     plain = with_named_extents(func)
     sch = open_schedule(plain)
     blocks = inline_cheap(sch, child_blocks(sch), lanes)
-    how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), open_rows=True)
+    how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), symbolic_rows=True)
     length = sch.get(blocks[-1]).iter_vars[-1].dom.extent
     in_vectors = _in_vectors(sch, blocks, how, processor)
     return either(length >= lanes, in_vectors, with_plain_loops(plain, processor))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tvm import IRModule, relax, te, tirx
 
+from relay_layout.lower.dynamic_shapes.introduced_extents import keep_introducing_apart
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
-from relay_layout.lower.open_sizes.introduced_extents import keep_introducing_apart
 
 
 def legalized(*, introduces: bool) -> IRModule:
