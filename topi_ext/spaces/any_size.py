@@ -39,7 +39,9 @@ def any_size_knobs(
 
 
 def suits_any_size(workload: ConvolutionWorkload) -> bool:
-    """Do knobs fit images of other sizes: vectors along channels, and no tile that crosses the end of a row?"""
+    """Do knobs fit images of other sizes: vectors along channels, and no tile that crosses the end of a
+    row?
+    """
     return not (lanes_are_pixels(workload) or fuses_rows(workload))
 
 

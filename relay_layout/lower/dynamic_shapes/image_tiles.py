@@ -39,7 +39,9 @@ _AXES = "HW"
 
 @dataclass(frozen=True)
 class _Window:
-    """The tiles along one spatial axis, in pixels: ``tile`` results each, and the convolution's parameters."""
+    """The tiles along one spatial axis, in pixels: ``tile`` results each, and the convolution's
+    parameters.
+    """
 
     tile: int
     kernel: int

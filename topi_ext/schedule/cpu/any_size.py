@@ -24,7 +24,9 @@ from topi_ext.workload_facts import fuses_rows
 def schedule_any_size(
     func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
 ) -> Schedule:
-    """Schedule ``func`` by ``knobs``, which were chosen for ``workload``, the convolution at a typical size."""
+    """Schedule ``func`` by ``knobs``, which were chosen for ``workload``, the convolution at a typical
+    size.
+    """
     # Both arrangements are of the same variables and buffers.
     plain = open_schedule(with_named_extents(func)).mod["main"]
     tiled = with_known_tiles(schedule_convolution(plain, workload, knobs).mod["main"], ANNOTATION)
@@ -37,7 +39,9 @@ def schedule_any_size(
 
 
 def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
-    """Pixels in the run along which tiles are laid: a row of the result, or the image where rows are fused."""
+    """Pixels in the run along which tiles are laid: a row of the result, or the image where rows are
+    fused.
+    """
     sch = open_schedule(func)
     found = annotated_block(sch)
     assert found is not None

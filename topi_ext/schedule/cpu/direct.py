@@ -30,6 +30,7 @@ from topi_ext.schedule.blocks import (
     loop_extent,
     open_schedule,
 )
+from topi_ext.schedule.clamped_loops import apply_clamping, mark_clamped
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
 from topi_ext.schedule.cpu.matrices import apply_matrices, keep_configured, multiply_matrices
 from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
@@ -37,8 +38,7 @@ from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.padding_skips import apply_skip, skip_padding
 from topi_ext.schedule.partial_vectors import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
-from topi_ext.schedule.ragged import apply_ragged
-from topi_ext.schedule.shorter_chunks import apply_within, stay_within
+from topi_ext.schedule.vector_remainders import apply_remainders
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share, parts_of_block, splits_groups
 
@@ -64,9 +64,9 @@ def schedule_convolution(
 
 
 _REWRITES = (
-    apply_within,
+    apply_clamping,
     apply_overlap,
-    apply_ragged,
+    apply_remainders,
     apply_start,
     apply_partial_vectors,
     apply_prefetch,
@@ -302,7 +302,7 @@ class _Nest:
             rows = loop_extent(sch, row)
             chunk, row = sch.split(row, [None, knobs.rows])
             if rows is None and knobs.rows > 1:
-                stay_within(sch, row)
+                mark_clamped(sch, row)
             plane = {"plane": loops["plane"]} if "plane" in loops else {}
             if knobs.order == "channels":
                 order |= {"channel": channel, **plane, "chunk": chunk, **parts, "row": row}

@@ -31,9 +31,9 @@ from topi_ext.schedule.cpu.reductions import (
 )
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, is_shared
-from topi_ext.schedule.last_turn import apply_last_apart
+from topi_ext.schedule.loop_peeling import apply_peeling
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
-from topi_ext.schedule.ragged import apply_ragged, mark_ragged
+from topi_ext.schedule.vector_remainders import apply_remainders, mark_remainder
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """An arranged function with the marks on its loops carried out, without conditions on single elements."""
     # Ragged rows are filled with what their reductions start from, so that is settled first.
-    return apply_ragged(from_infinity(apply_overlap(apply_last_apart(func))))
+    return apply_remainders(from_infinity(apply_overlap(apply_peeling(func))))
 
 
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
@@ -158,13 +158,13 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         spatial.append(outer)
         if extent is not None and extent % width:
             whole = False
-            (overlap_tail if _may_repeat(sch, block) else mark_ragged)(sch, outer)
+            (overlap_tail if _may_repeat(sch, block) else mark_remainder)(sch, outer)
     elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
         spatial = [outer]
         if size > how.lanes and size % how.lanes:
             whole = False
-            mark_ragged(sch, outer)
+            mark_remainder(sch, outer)
     if spatial and how.parallel:
         sch.parallel(_shared(sch, spatial, whole))
     elif width is not None:

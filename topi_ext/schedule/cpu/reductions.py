@@ -13,12 +13,12 @@ from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
-from topi_ext.schedule.ragged import mark_ragged
+from topi_ext.schedule.vector_remainders import mark_remainder
 
 MAXIMUM_VECTOR = 64
 """Longest innermost loop that is vectorised whole."""
 
-RAGGED_FROM = 2
+REMAINDER_FROM = 2
 """Vectors in a row from which what is left of it may be reduced by itself."""
 
 LONG_FROM, MOST_SUMS = 16, 4
@@ -82,14 +82,14 @@ def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     size = prod(loop_extent(sch, loop) or 1 for loop in rows)
     widths = [4 * how.lanes, 2 * how.lanes, how.lanes, LAST_LANES]
     width = next((width for width in widths if size % width == 0 and size >= 2 * width), None)
-    if width is None and not leading and size >= RAGGED_FROM * how.lanes:
+    if width is None and not leading and size >= REMAINDER_FROM * how.lanes:
         width = how.lanes
     if width is None:
         return
     outer, vector = sch.split(sch.fuse(*rows), [None, width])
     parts = largest_divisor(size // width, MOST_PARTS) if how.parallel and size % width == 0 else 1
     if size % width:
-        mark_ragged(sch, outer)
+        mark_remainder(sch, outer)
     if parts > 1:
         part, outer = sch.split(outer, [parts, None])
         sch.reorder(part, *leading, outer, vector)
@@ -158,7 +158,7 @@ def _cut(
     innermost = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
     if how.symbolic_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
         outer, vector = sch.split(reduction[0], [None, lanes])
-        mark_ragged(sch, outer)
+        mark_remainder(sch, outer)
         return vector
     if None in extents:
         return None
@@ -170,12 +170,12 @@ def _cut(
             # A short row that was just computed is in registers, vector by vector.
             longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
             whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
-            width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
+            width = lanes if whole < lanes and row >= REMAINDER_FROM * lanes else whole
         if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
         if row % width:
-            mark_ragged(sch, outer)
+            mark_remainder(sch, outer)
         return vector
     vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
     outer = extents[len(spatial)] or 1
