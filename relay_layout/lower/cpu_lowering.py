@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.dynamic_shapes.pixel_rows import by_pixel_rows
 from relay_layout.lower.fusion.attention import join_attention
-from relay_layout.lower.fusion.separable import Decide, has_separable, is_faster, join_separable
+from relay_layout.lower.fusion.separable import Decide, has_separable, if_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.integers import lower_integers
 from relay_layout.lower.legalize.product_rows import multiply_as_rows
@@ -57,7 +57,7 @@ class CpuLowering(Lowering):
         """Depthwise convolutions with the pointwise ones of their results."""
         if not has_separable(self.target.processor):
             return []
-        return [as_pass(join_separable, decide or is_faster(self.target.kernels))]
+        return [as_pass(join_separable, decide or if_faster(self.target.kernels))]
 
     def rules(self) -> Sequence[Rule]:
         return cpu_rules(self.target.kernels)

@@ -5,15 +5,15 @@ from tvm import relax
 
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.dynamic_shapes.definitions import define_before_use
-from relay_layout.lower.dynamic_shapes.introduced_extents import keep_introducing_apart
-from relay_layout.lower.fusion.chains import keep_chains_short
-from relay_layout.lower.fusion.growing_broadcasts import keep_growing_apart
+from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_of_new_extents
+from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
+from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.lookups import fuse_lookups
 from relay_layout.lower.fusion.separable import Decide
 from relay_layout.lower.lowering_for import lowering_for
-from relay_layout.lower.memory.apart import keep_parts_apart
 from relay_layout.lower.memory.in_place import compute_in_place
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
+from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
 from relay_layout.lower.narrow_storage import narrow_intermediates
 from relay_layout.targets import BuildTarget
 
@@ -24,10 +24,10 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         *lowering_for(target).legalize_passes(),
         relax.transform.AnnotateTIROpPattern(),
         as_pass(fuse_lookups),
-        as_pass(keep_growing_apart),
-        as_pass(keep_introducing_apart),
-        as_pass(keep_parts_apart),
-        as_pass(keep_chains_short),
+        as_pass(prevent_fusion_of_broadcasts),
+        as_pass(prevent_fusion_of_new_extents),
+        as_pass(prevent_fusion_of_parts),
+        as_pass(limit_chain_length),
     ]
 
 

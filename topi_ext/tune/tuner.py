@@ -202,7 +202,7 @@ class Tuner:
 
     def _drop_wrong(self, result: TuneResult, state: TaskState) -> None:
         while result.ended != "interrupted" and (best := state.unchecked_best) is not None:
-            error = self.measurer.wrong(state.task.workload, best.knobs)
+            error = self.measurer.result_error(state.task.workload, best.knobs)
             if self.stop():
                 # An interrupt may have hit the workers too.
                 result.ended = "interrupted"

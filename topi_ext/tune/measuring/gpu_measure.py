@@ -105,7 +105,7 @@ class GpuMeasurer:
         """As :meth:`topi_ext.tune.measuring.measurement.Measurer.measure_functions`."""
         return measured(self._runner, self._build(functions), rounds)
 
-    def wrong(self, workload: Convolution, knobs: Knobs) -> str:
+    def result_error(self, workload: Convolution, knobs: Knobs) -> str:
         """What is wrong with a kernel's result on this machine; of another one's results nothing is said."""
         if self._here is None:
             return ""

@@ -116,8 +116,10 @@ class KernelMeasurer:
         """Of scheduled functions; of what is an error already, that."""
         return measured(self._runner, self._build(jobs), rounds)
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
-        """As :meth:`Measurer.wrong`, on this machine alone: of another one's results nothing is said."""
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """As :meth:`Measurer.result_error`, on this machine alone: of another one's results nothing is
+        said.
+        """
         from tvm.support.popen_pool import StatusKind
 
         reference = reference_knobs(workload, processor_of(self._target))

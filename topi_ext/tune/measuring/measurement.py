@@ -49,7 +49,7 @@ class Measurer(Protocol):
         """Begin to build what :meth:`measure` will be asked for next; asked of those that build ahead."""
         ...
 
-    def wrong(self, workload: Any, knobs: Any) -> str:
+    def result_error(self, workload: Any, knobs: Any) -> str:
         """What is wrong with a kernel's result; empty where nothing is."""
         ...
 

@@ -87,7 +87,7 @@ class KernelModel:
         for _ in functions:
             yield Measurement((), "model: there is none of this function")
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         """Nothing is known to be wrong of what is not run."""
         del workload, knobs
         return ""
