@@ -92,7 +92,7 @@ def sweep(problem: Problem) -> list[int]:
                     joined = before[position] | state
                     after[position] = joined
                     costs = problem.tensor_costs[tensors[position]]
-                    cost += costs.of(joined) - costs.of(before[position])
+                    cost += costs.total(joined) - costs.total(before[position])
                 key = tuple([after[position] for position in kept])
                 known = following.get(key)
                 if known is None or cost < known.cost:
@@ -121,7 +121,7 @@ def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
             costs = [
                 cost
                 + sum(
-                    problem.tensor_costs[tensor].of(other | state)
+                    problem.tensor_costs[tensor].total(other | state)
                     for tensor, other, state in zip(group.tensors, others, own, strict=True)
                 )
                 for cost, own in zip(group.costs, group.states, strict=True)

@@ -17,7 +17,7 @@ from relay_layout.targets.convolutions import (
     desired_layouts,
     fitting_layouts,
 )
-from relay_layout.targets.fusion import MATMUL, joined_operand
+from relay_layout.targets.fusion import MATMUL, fused_operand
 from relay_layout.targets.target import BuildTarget
 
 COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -73,10 +73,10 @@ class TargetOffers:
         if node.operator in VIEWS:
             return 0.0
         facts = self.target.facts
-        joined = joined_operand(node)
+        fused = fused_operand(node)
         tensors = [*node.operands, *node.results]
-        if joined is not None:
-            tensors = [value for value in node.operands if value is not joined]
+        if fused is not None:
+            tensors = [value for value in node.operands if value is not fused]
         moved = sum(
             size_in_bytes(value.shape or (), value.dtype) for value in tensors if value.constant is None
         )
