@@ -17,6 +17,7 @@ from topi_ext.workload_facts import (
     most_steps,
     pads_by_chunk,
     pair_steps,
+    pixel_run,
     strip_of,
     suits_matrices,
     suits_winograd,
@@ -185,7 +186,7 @@ def _misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator
 
 def _tile_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
     """What is wrong with a tile that is not empty, and with the chunks of rows that threads take."""
-    run, pixels = _run_of_pixels(workload), _tile_pixels(workload, knobs)
+    run, pixels = pixel_run(workload), _tile_pixels(workload, knobs)
     if pixels > run:
         yield f"tile of {pixels} pixels on a run of {run}"
     channels = _tile_channels(workload, knobs)
@@ -204,19 +205,13 @@ def _tile_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Ite
 
 def _chunk_padding_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
     """What is wrong with padding each chunk by itself."""
-    run, pixels = _run_of_pixels(workload), _tile_pixels(workload, knobs)
+    run, pixels = pixel_run(workload), _tile_pixels(workload, knobs)
     if knobs.order == "channels" and not pads_by_chunk(workload, _tile_channels(workload, knobs)):
         yield "padding by chunk where a tile's input channels are no run of the same length"
     if int(workload.out_height) % knobs.tile_rows != 0:
         yield f"padding by chunk where tiles of {knobs.tile_rows} rows overlap"
     if fuses_rows(workload) and run % pixels != 0:
         yield f"padding by chunk where tiles of {pixels} pixels overlap"
-
-
-def _run_of_pixels(workload: ConvolutionWorkload) -> int:
-    """How many pixels lie in the run that tiles divide: a row, or the image where rows are fused."""
-    width = int(workload.out_width)
-    return int(workload.out_height) * width if fuses_rows(workload) else width
 
 
 def _tile_pixels(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> int:

@@ -46,6 +46,14 @@ def fuses_rows(workload: ConvolutionWorkload) -> bool:
     return workload.is_pointwise and not workload.is_depthwise and "H" in workload.out_layout
 
 
+def pixel_run(workload: ConvolutionWorkload) -> int:
+    """Pixels of the result in the run along which tiles are laid: a row, or the image where rows are
+    fused.
+    """
+    width = int(workload.out_width)
+    return int(workload.out_height) * width if fuses_rows(workload) else width
+
+
 def parts_of_block(workload: ConvolutionWorkload, lanes: int) -> int:
     """How many vectors of ``lanes`` a block of the result's channels is computed in; 1 without blocks."""
     return max(1, block_of(workload.out_layout, "C") // lanes)
@@ -137,11 +145,10 @@ def pairs_pixels(workload: ConvolutionWorkload) -> bool:
         return False
     if physical_axes(workload.data_layout)[-1][0] != "C":
         return False
-    run = height * width if fuses_rows(workload) else width
     block = block_of(workload.out_layout, "C")
     return (
         workload.groups == 1
-        and run >= neon_matrices.ROWS
+        and pixel_run(workload) >= neon_matrices.ROWS
         and (block == 1 or block % DATA_LANES == 0)
         and workload.out_channels >= DATA_LANES
         and not lanes_are_pixels(workload)
@@ -210,6 +217,7 @@ __all__ = [
     "pair_steps",
     "pairs_pixels",
     "parts_of_block",
+    "pixel_run",
     "splits_groups",
     "strip_of",
     "suits_matrices",

@@ -11,7 +11,7 @@ from topi_ext.spaces.direct_costs import traffic_cycles
 from topi_ext.spaces.typical_sizes import overrun
 from topi_ext.spaces.winograd import winograd_any_size_knobs
 from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, tiled_channels
+from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pixel_run, tiled_channels
 
 CHUNKS_PER_THREAD = 4
 """Least chunks of rows per thread at the typical size, so that at other sizes the last round of chunks leaves
@@ -29,7 +29,7 @@ def any_size_knobs(
     count.
     """
     found: list[tuple[float, Knobs]] = [
-        (cycles * overrun(_run(workload), knobs.tile_pixels), knobs)
+        (cycles * overrun(pixel_run(workload), knobs.tile_pixels), knobs)
         for cycles, knobs in _with_fixed_padding(workload, processor)
         if _suits(workload, processor, knobs)
     ]
@@ -65,19 +65,13 @@ def _with_fixed_padding(
                 yield cycles + traffic_cycles(workload, processor, fixed) - before, fixed
 
 
-def _run(workload: ConvolutionWorkload) -> int:
-    """Pixels of the result along which tiles lie."""
-    width = int(workload.out_width)
-    return int(workload.out_height) * width if fuses_rows(workload) else width
-
-
 def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> bool:
     """Are these tiles of vectors, with enough chunks of rows for every thread?"""
     if knobs.matrix_rows:
         return False
     if knobs.order == "channels":
         return True
-    rows = -(-_run(workload) // knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
+    rows = -(-pixel_run(workload) // knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
     chunks = -(-rows // knobs.rows)
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
 

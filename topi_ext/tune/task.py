@@ -112,7 +112,7 @@ class TaskState:
         hints = [*rank_records(others), *self._database.inherited(workload, processor), *foreign]
         found = [self.space.find(record.knobs) for record in hints]
         starts = dict.fromkeys([self.space.default, *(hint for hint in found if hint is not None)])
-        starts = dict.fromkeys([*[*starts][: 1 + STARTING_POINTS], *self.space.kinds])
+        starts = dict.fromkeys([*[*starts][: 1 + STARTING_POINTS], *self.space.cheapest_of_each_kind])
         return [start for start in starts if start.key not in self._seen]
 
     @property
@@ -231,7 +231,7 @@ def known_samples(
         space = Space(records[0].workload, processor)
         samples = shared.new()
         for record in records:
-            candidate = space.priced(record.knobs)
+            candidate = space.estimated(record.knobs)
             if candidate is not None:
                 samples.add(space.features(candidate), candidate.cycles, record.cost)
     return shared
