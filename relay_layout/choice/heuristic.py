@@ -23,6 +23,7 @@ MOST_STEPS = 400_000
 """Partial solutions looked at altogether, beyond which fewer are kept at a time."""
 
 MOST_SWEEPS = 20
+"""Passes over all groups of the local descent, which usually ends after a few."""
 
 
 def approximate(problem: Problem, reduced: Reduced) -> list[int]:

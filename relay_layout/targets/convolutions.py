@@ -43,6 +43,7 @@ and for a transposed convolution those of a group.
 """
 
 SMALLEST_BLOCK = 4
+"""Channels in the smallest block; fewer channels are stored in a layout without blocks."""
 
 
 def is_transposed(operator: str) -> bool:

@@ -24,6 +24,7 @@ from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
 
 _LAST_KERNELS_SECONDS = 60.0
+"""How long the kernels that are running may take after the coordinator is gone."""
 
 
 def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connection) -> None:
