@@ -14,7 +14,7 @@ from topi_ext.compute.padding import PADDING
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.schedule.blocks import SBlock, Surroundings, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import AnchorNeighbours, SBlock, annotated_block, fuse_epilogue, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import WIDENED, ConvolutionWorkload
@@ -46,7 +46,7 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     return open_schedule(apply_prefetch(finished(sch.mod["main"])))
 
 
-def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, Surroundings]:
+def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, AnchorNeighbours]:
     """A schedule of ``func``, the block that stores its results, and the blocks around the convolution.
 
     That block is the epilogue where there is one, which takes over the last step of the convolution.
