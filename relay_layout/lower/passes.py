@@ -9,7 +9,7 @@ from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_
 from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
 from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.lookups import fuse_lookups
-from relay_layout.lower.fusion.separable import Decide
+from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.in_place import compute_in_place
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
@@ -31,7 +31,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     ]
 
 
-def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.transform.Pass]:
+def fuse_passes(target: BuildTarget, join: FusionDecision | None = None) -> list[tvm.transform.Pass]:
     """Fuse functions with their elementwise neighbours; the first pass forms the groups.
 
     ``join`` decides which depthwise convolutions are fused with the pointwise convolution of their result; by
@@ -40,7 +40,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     groups = [
         relax.transform.FuseOps(),
         as_pass(define_before_use),
-        *lowering_for(target).join_passes(join),
+        *lowering_for(target).separable_passes(join),
     ]
     return [
         tvm.transform.Sequential(groups),
@@ -48,7 +48,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
         # Before scheduling: a reshape is recognised by its unscheduled loops, and then needs no function.
         relax.transform.RewriteDataflowReshape(),
         relax.transform.DeadCodeElimination(),
-        as_pass(narrow_intermediates, target.stored),
+        as_pass(narrow_intermediates, target.storage_dtype),
     ]
 
 

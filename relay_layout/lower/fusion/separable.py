@@ -20,7 +20,7 @@ HANDED_BYTES_PER_US = 100_000
 """Measured: reading 300 kB that another thread has just written takes 3 to 40 microseconds longer than
 reading them a second time."""
 
-Decide = Callable[[SeparableWorkload], bool]
+FusionDecision = Callable[[SeparableWorkload], bool]
 """Decides whether one kernel computes both convolutions of a workload."""
 
 
@@ -29,7 +29,7 @@ def has_separable(processor: Processor) -> bool:
     return processor.name.startswith("x86")
 
 
-def if_faster(kernels: KernelChooser) -> Decide:
+def if_faster(kernels: KernelChooser) -> FusionDecision:
     """Decides by time: the fused kernel against both kernels, by records or estimates of ``kernels``.
 
     The times of single kernels leave out what passing the first result through memory costs; it is added.
@@ -47,7 +47,7 @@ def if_faster(kernels: KernelChooser) -> Decide:
     return decide
 
 
-def join_separable(module: tvm.IRModule, decide: Decide) -> tvm.IRModule:
+def join_separable(module: tvm.IRModule, decide: FusionDecision) -> tvm.IRModule:
     """Make one group of two in "main" where ``decide`` says so.
 
     Expects groups of functions that are not fused yet: the first one is a depthwise convolution with what
@@ -57,7 +57,7 @@ def join_separable(module: tvm.IRModule, decide: Decide) -> tvm.IRModule:
 
 
 class _Joining:
-    def __init__(self, module: tvm.IRModule, decide: Decide) -> None:
+    def __init__(self, module: tvm.IRModule, decide: FusionDecision) -> None:
         self.module = module
         self.decide = decide
         self.builder = relax.BlockBuilder(module)
@@ -166,4 +166,4 @@ def _inlined(builder: relax.BlockBuilder, group: relax.Function, arguments: list
     return known[group.body.body]
 
 
-__all__ = ["Decide", "has_separable", "if_faster", "join_separable"]
+__all__ = ["FusionDecision", "has_separable", "if_faster", "join_separable"]
