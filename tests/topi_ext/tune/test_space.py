@@ -20,14 +20,14 @@ OF_GPUS = {
 
 
 def check(workload: Workload, machine: Machine) -> set[str]:
-    """Prices some of a space one by one; the algorithms that were among them."""
+    """Estimates some of a space one by one; the algorithms that were among them."""
     space = Space(workload, machine)
     found = random.Random(0).sample(space.candidates, min(len(space), 40))
     for candidate in found:
-        found = Space(workload, machine).estimated(candidate.fields)
-        assert found is not None and found.key == candidate.key
-        assert found.cycles == pytest.approx(candidate.cycles)
-        assert space.features(found) == pytest.approx(space.features(candidate))
+        alone = Space(workload, machine).estimated(candidate.fields)
+        assert alone is not None and alone.key == candidate.key
+        assert alone.cycles == pytest.approx(candidate.cycles)
+        assert space.features(alone) == pytest.approx(space.features(candidate))
     return {str(candidate.fields["algorithm"]) for candidate in found}
 
 
@@ -42,11 +42,13 @@ def test_knobs_of_processors_are_estimated(workload: ConvolutionWorkload, proces
     assert "direct" in check(workload, processor)
 
 
-def test_what_does_not_fit_has_no_price() -> None:
+def test_what_does_not_fit_has_no_estimate() -> None:
     assert Space(OF_GPUS["product"], GPU).estimated({"algorithm": "implicit_gemm"}) is None
 
 
-def test_what_is_not_in_the_space_has_no_price(workload: ConvolutionWorkload, processor: Processor) -> None:
+def test_what_is_not_in_the_space_has_no_estimate(
+    workload: ConvolutionWorkload, processor: Processor
+) -> None:
     space = Space(workload, processor)
     direct = next(each for each in space.candidates if each.fields["algorithm"] == "direct")
     other = {**direct.fields, "prefetch": 77}
