@@ -8,7 +8,7 @@ from relay_layout.graph import Node
 from relay_layout.ir import ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
+from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, packed_kernel, with_merged_groups
 from relay_layout.targets.cpu_costs import CpuCosts
 from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
@@ -71,7 +71,7 @@ def _tiled_us(
     rank = len(convolution.spatial)
     weight = convolution.weight
     if weight is not None:
-        convolution, layouts = merged(convolution, layouts)
+        convolution, layouts = with_merged_groups(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
     before, after = ints(window.padding[:rank]), ints(window.padding[rank:])
     strides, dilation = ints(window.strides), ints(window.dilation)

@@ -29,8 +29,8 @@ from relay_layout.targets.convolutions import (
     Convolution,
     convolution_with,
     is_transposed,
-    merged,
     packed_kernel,
+    with_merged_groups,
 )
 from topi_ext.chooser import KernelChooser
 from topi_ext.codegen.bfloat16 import BITS
@@ -128,8 +128,8 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 def constant_convolution(
     builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None = None
 ) -> Expression | None:
-    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups merged, or in
-    words of another type.
+    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups
+    merged, or in words of another type.
 
     ``images`` is a typical batch, for symbolic ones on which the choice depends. None if the kernel reads the
     weight as it is, or only packed.
@@ -225,7 +225,8 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 def constant_workload(
     call: relax.Call, *, any_size: bool = False
 ) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """The workload of a convolution by a constant weight, with its groups merged, and that weight.
+    """The workload of a convolution by a constant weight, with its groups merged, and that
+    weight.
 
     The weight is OIHW or OIDHW; a sequence counts as an image of one row. None for computed weights, symbolic
     channels, and images of symbolic size, unless ``any_size`` is set, which assumes a typical size.
@@ -247,7 +248,7 @@ def constant_workload(
         workload = of_typical_size(workload)
     if not workload.is_static:
         return None
-    whole, layouts = merged(
+    whole, layouts = with_merged_groups(
         Convolution(
             operator,
             workload.batch,
