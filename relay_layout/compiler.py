@@ -309,9 +309,9 @@ def _check_targets(targets: Sequence[BuildTarget]) -> None:
         if target.name in [other.name for other in targets[:index]]:
             raise TargetError(f"target {target.name} is given twice")
         triple = target.manifest()["mtriple"]
-        if target.foreign_machine and "linux" not in triple:
+        if target.cross_architecture and "linux" not in triple:
             raise TargetError(f"target {target.name}: cross linking is for Linux alone, not for {triple}")
-        link_command(target.foreign_machine)
+        link_command(target.cross_architecture)
 
 
 def _report(

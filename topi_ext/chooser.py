@@ -1,4 +1,4 @@
-"""Which kernel computes a workload: the best one on record, else the best by estimate."""
+"""The choice of a kernel for a workload: the best recorded one, else the one with the lowest estimate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ class Records(Protocol):
     def choice(
         self, workload: Workload, processor: Machine, gigahertz: float, winograd: bool
     ) -> KernelChoice | None:
-        """The best kernel on record, of direct ones only if ``winograd`` is false; None without a record."""
+        """The best recorded kernel, or None; without ``winograd`` only direct kernels count."""
 
     def estimate_scale(self, processor: Machine, gigahertz: float) -> float:
-        """The ratio of measured to estimated times of tuned kernels, by which estimates are multiplied."""
+        """The ratio of recorded to estimated times of tuned kernels, by which estimates are scaled."""
 
 
 def estimated_us(workload: Workload, machine: Machine, gigahertz: float, winograd: bool = True) -> float:
@@ -29,16 +29,16 @@ def estimated_us(workload: Workload, machine: Machine, gigahertz: float, winogra
 
 
 def _microseconds(cycles: float, machine: Machine, gigahertz: float) -> float:
-    """The time that all threads of the machine together take for ``cycles`` of work."""
+    """The time of ``cycles`` of work shared evenly by all threads of the machine."""
     return cycles / machine.threads / (gigahertz * 1e3)
 
 
 @dataclass(frozen=True)
 class KernelChooser:
-    """Chooses the kernels of one machine, ``processor``: a CPU's, or a GPU's multiprocessor.
+    """Chooses kernels for one machine, ``processor``: a CPU core, or a multiprocessor of a GPU.
 
-    With ``winograd`` false only direct convolutions are chosen, for the sake of their rounding. ``gigahertz``
-    is the clock that turns estimated cycles into time.
+    Without ``winograd`` only direct convolutions are chosen, for the sake of their rounding. ``gigahertz`` is
+    the clock that converts estimated cycles to time. Choices are cached.
     """
 
     processor: Machine
@@ -50,7 +50,9 @@ class KernelChooser:
     )
 
     def choose(self, workload: Workload, *, winograd: bool = True) -> KernelChoice:
-        """The kernel for a workload of static height, width and channels, direct without ``winograd``."""
+        """The kernel for a workload of static height, width and channels; a direct one without
+        ``winograd``.
+        """
         winograd = winograd and self.winograd
         key = (workload, winograd, False)
         if key not in self._chosen:
@@ -61,12 +63,14 @@ class KernelChooser:
         return self._chosen[key]
 
     def fastest(self, forms: Sequence[AnyWorkload], *, any_size: bool = False) -> AnyWorkload:
-        """The fastest of several workloads with the same result; ``any_size`` is for images of any size."""
+        """The fastest of several workloads with the same result; with ``any_size``, for images of dynamic
+        size.
+        """
         choose = self.choose_for_any_size if any_size else self.choose
         return forms[0] if len(forms) == 1 else min(forms, key=lambda form: choose(form).microseconds)
 
     def choose_for_any_size(self, workload: Workload, *, winograd: bool = True) -> KernelChoice:
-        """The same for images of any size; ``workload`` has a typical one."""
+        """As :meth:`choose`, for images of dynamic size; ``workload`` has a typical size."""
         winograd = winograd and self.winograd
         key = (workload, winograd, True)
         if key not in self._chosen:
@@ -80,11 +84,11 @@ class KernelChooser:
 
     @property
     def estimate_scale(self) -> float:
-        """The factor that makes estimated times comparable with those on record."""
+        """The factor that makes estimated times comparable with recorded ones; 1 without records."""
         return self.records.estimate_scale(self.processor, self.gigahertz) if self.records else 1.0
 
     def _default(self, cycles: float, knobs: Any) -> KernelChoice:
-        """The choice of knobs for which ``cycles`` are estimated, summed over all threads."""
+        """The choice of ``knobs`` by their estimated ``cycles``, summed over all threads."""
         microseconds = self.estimate_scale * _microseconds(cycles, self.processor, self.gigahertz)
         return KernelChoice(knobs, "default", microseconds)
 

@@ -1,4 +1,6 @@
-"""Families of kernels with knobs: one interface for choosers and tuners, for all workloads and machines."""
+"""Families of kernels with knobs: one interface for choosers and tuners, whatever the workload and
+machine.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,29 +19,36 @@ from topi_ext.processor import Processor
 from topi_ext.workload import ConvolutionWorkload
 
 Workload = ConvolutionWorkload | GemmConvolution | DepthwiseConvolution
-"""What kernels with knobs compute: the first on CPUs, the others on GPUs."""
+"""What a kernel with knobs computes: :class:`ConvolutionWorkload` on CPUs, the other two on GPUs."""
 
 
 Machine = Processor | Multiprocessor
-"""Where kernels run. Records are kept under its ``name``; ``threads`` are the host threads of one kernel."""
+"""What kernels run on. Records are kept under its ``name``; ``threads`` are the host threads of one
+kernel."""
+
+Estimated = tuple[float, Any]
+"""Estimated cycles, summed over all threads, and the knobs that they are of."""
+
+_EstimatedUs = tuple[float, Any]
+"""The same in microseconds, as the models of GPUs estimate."""
 
 
 @dataclass(frozen=True)
 class Family:
     """One kind of kernels, as functions of a workload and of the machine that it runs on."""
 
-    knob_space: Callable[[Any, Any], Iterator[tuple[float, Any]]]
-    """All knobs worth trying, each with its estimated cycles summed over all threads."""
+    knob_space: Callable[[Any, Any], Iterator[Estimated]]
+    """All knobs worth trying for a workload on a machine."""
 
-    cheapest: Callable[[Any, Any, bool], tuple[float, Any]]
-    """The knobs with the lowest estimate, and that estimate. If the last argument is false, only those that
-    round like the direct convolution are considered."""
+    cheapest: Callable[[Any, Any, bool], Estimated]
+    """The knobs with the lowest estimate. If the last argument is false, only knobs that round like the
+    direct convolution are considered."""
 
     knobs_from_dict: Callable[[Any, Any, Mapping[str, Any]], Any]
-    """The knobs that their ``to_dict`` wrote; RelayLayoutError for knobs that do not fit the workload."""
+    """The knobs that ``to_dict`` of knobs wrote; RelayLayoutError for knobs that do not fit the workload."""
 
     estimate: Callable[[Any, Any, Any], float | None]
-    """The cycles of knobs; None for knobs that are not in the space."""
+    """The estimated cycles of knobs; None for knobs that are not in the space."""
 
 
 def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: Mapping[str, Any]) -> Any:
@@ -55,19 +64,17 @@ Estimate = Callable[[Any, Any, Multiprocessor], float]
 
 
 def _on_gpu(
-    knob_space: Callable[[Any, Multiprocessor], Iterator[tuple[float, Any]]],
-    cheapest: Callable[[Any, Multiprocessor, bool], tuple[float, Any]],
+    knob_space: Callable[[Any, Multiprocessor], Iterator[_EstimatedUs]],
+    cheapest: Callable[[Any, Multiprocessor, bool], _EstimatedUs],
     *kinds: tuple[type[KernelKnobs], Check, Estimate],
 ) -> Family:
     """The family of GPU kernels, whose models give microseconds; each of ``kinds`` has its own algorithm."""
 
-    def knobs_by_cycles(workload: Any, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
+    def knobs_by_cycles(workload: Any, machine: Multiprocessor) -> Iterator[Estimated]:
         for microseconds, knobs in knob_space(workload, machine):
             yield microseconds * machine.gigahertz * 1e3, knobs
 
-    def cheapest_by_cycles(
-        workload: Any, machine: Multiprocessor, winograd: bool = True
-    ) -> tuple[float, Any]:
+    def cheapest_by_cycles(workload: Any, machine: Multiprocessor, winograd: bool = True) -> Estimated:
         microseconds, knobs = cheapest(workload, machine, winograd)
         return microseconds * machine.gigahertz * 1e3, knobs
 
@@ -86,22 +93,20 @@ def _on_gpu(
     return Family(knobs_by_cycles, cheapest_by_cycles, fitting, estimated)
 
 
-def _product_knobs(workload: GemmConvolution, machine: Multiprocessor) -> Iterator[tuple[float, Any]]:
+def _product_knobs(workload: GemmConvolution, machine: Multiprocessor) -> Iterator[_EstimatedUs]:
     yield from space.gemm_knobs(workload, machine)
     yield from winograd_space.winograd_knobs(workload, machine)
 
 
-def _cheapest_product(
-    workload: GemmConvolution, machine: Multiprocessor, winograd: bool
-) -> tuple[float, Any]:
-    direct: tuple[float, Any] = space.cheapest_gemm(workload, machine)
+def _cheapest_product(workload: GemmConvolution, machine: Multiprocessor, winograd: bool) -> _EstimatedUs:
+    direct: _EstimatedUs = space.cheapest_gemm(workload, machine)
     other = winograd_space.cheapest_winograd(workload, machine) if winograd else None
     return direct if other is None or direct[0] <= other[0] else other
 
 
 def _cheapest_depthwise(
     workload: DepthwiseConvolution, machine: Multiprocessor, winograd: bool
-) -> tuple[float, Any]:
+) -> _EstimatedUs:
     del winograd
     return depthwise_space.cheapest_depthwise(workload, machine)
 
@@ -119,12 +124,16 @@ _DEPTHWISE = _on_gpu(
     (DepthwiseKnobs, check_depthwise, depthwise_space.depthwise_us),
 )
 
+_FAMILIES: dict[type[Workload], Family] = {
+    ConvolutionWorkload: _CONVOLUTIONS,
+    GemmConvolution: _PRODUCTS,
+    DepthwiseConvolution: _DEPTHWISE,
+}
+
 
 def family_of(workload: Workload) -> Family:
-    """The kernels that compute a workload."""
-    if isinstance(workload, DepthwiseConvolution):
-        return _DEPTHWISE
-    return _PRODUCTS if isinstance(workload, GemmConvolution) else _CONVOLUTIONS
+    """The family of the kernels that compute a workload."""
+    return next(_FAMILIES[kind] for kind in type(workload).__mro__ if kind in _FAMILIES)
 
 
 __all__ = ["Family", "Machine", "Workload", "family_of"]

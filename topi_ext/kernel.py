@@ -16,7 +16,7 @@ from topi_ext.schedule.cpu.winograd import schedule_winograd
 from topi_ext.spaces.direct import cheapest_direct, direct_knobs
 from topi_ext.spaces.separable import separable_knobs
 from topi_ext.spaces.winograd import winograd_knobs
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_facts import tiled_channels
 
 
@@ -69,7 +69,7 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
     sizes = {
         "N": workload.batch,
         "C": workload.in_channels,
-        "D": workload.depth[0] if workload.depth else 1,
+        "D": workload.in_depth,
         "H": workload.in_height,
         "W": workload.in_width,
     }
@@ -77,7 +77,7 @@ def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[
         "G": workload.groups,
         "O": tiled_channels(workload) if workload.padded_lanes else workload.out_channels,
         "I": workload.group_in_channels,
-        "D": workload.depth[1] if workload.depth else 1,
+        "D": workload.kernel_depth,
         "H": workload.kernel[0],
         "W": workload.kernel[1],
     }
@@ -154,13 +154,13 @@ def direct_convolution(
     if not workload.depth:
         options |= {"strides": strides, "padding": padding, "dilation": dilation}
         return compute.conv2d(data, weight, pad_value=pad_value, **options)
-    _, _, stride, front, behind, apart = workload.depth
+    depth = workload.along(PLANES)
     return compute.conv3d(
         data,
         weight,
-        strides=(stride, *strides),
-        padding=(front, *padding[:2], behind, *padding[2:]),
-        dilation=(apart, *dilation),
+        strides=(depth.stride, *strides),
+        padding=(depth.pad_before, *padding[:2], depth.pad_after, *padding[2:]),
+        dilation=(depth.dilation, *dilation),
         **options,
     )
 

@@ -1,4 +1,4 @@
-"""The choices that schedules of a convolution leave open, and which of them fit a workload."""
+"""The knobs of schedules of convolutions on CPUs, and which values of them fit a workload."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from topi_ext.workload_facts import (
     most_steps,
     pads_by_chunk,
     pair_steps,
+    pixel_run,
     strip_of,
     suits_matrices,
     suits_winograd,
@@ -31,53 +32,52 @@ PadAt = Literal["stage", "chunk"]
 
 @dataclass(frozen=True)
 class ConvolutionKnobs:
-    """Named knobs of the direct convolution."""
+    """The knobs of the direct convolution."""
 
     lanes: int
-    """Output elements in one vector: channels, or pixels of a row for NCHW.
+    """Output elements in one vector: channels, or for NCHW pixels of a row.
 
-    A depthwise convolution may take a block of channels in several parts, so that the weights of all taps
-    stay in registers.
+    Fewer than the block of channels of a depthwise convolution if the weights of all taps are to stay in
+    registers.
     """
 
     tile_pixels: int
-    """Pixels (vectors of pixels for NCHW) whose accumulators are kept in registers."""
+    """Pixels of the register tile; for NCHW vectors of pixels."""
 
     tile_channels: int
-    """Vectors of channels (channels for NCHW) whose accumulators are kept in registers."""
+    """Vectors of output channels in the register tile; for NCHW output channels."""
 
     order: Order = "channels"
-    """The outermost axis, which is split among threads: "channels" reads each weight once per thread,
-    "pixels" each input row."""
+    """The outermost axis, along which threads share the work. With "channels" each weight is read by one
+    thread, with "pixels" each input row is."""
 
     rows: int = 1
-    """Rows of output (tiles, where rows are fused) in one chunk of order "pixels"."""
+    """Rows of the result in one chunk of order "pixels"; where rows are fused, register tiles."""
 
     pad_at: PadAt = "stage"
-    """Where the padded image is copied: "stage" copies all of it before the loops, "chunk" the rows of a
-    chunk when it needs them."""
+    """When the padded image is copied: "stage" copies all of it before the loops, "chunk" the rows of each
+    chunk within it."""
 
     prefetch: bool = True
-    """Prefetch the weights of the next tile, where each is read once."""
+    """Prefetch the weights of the next tile, if each weight is read once."""
 
     parallel: bool = True
-    """Split the outermost loop among the threads; otherwise the calling thread does all the work."""
+    """Parallelize the outermost loop; otherwise the calling thread does all the work."""
 
     steps: int = 1
-    """Input channels that one turn of the reduction loads as a vector, whose lanes the multiply-adds read;
-    with 1 each element is loaded by itself. See :func:`most_steps`. With matrices, the words of data in each
-    of their rows, or in each row of two of them."""
+    """Input channels that one iteration of the reduction loads as a vector, whose lanes the multiply-adds
+    read; with 1 each element is loaded by itself (:func:`topi_ext.workload_facts.most_steps`). With
+    matrix instructions, the words per pixel that a step takes."""
 
     matrix_rows: int = 0
-    """Pixels in one of the processor's matrices, a divisor of ``tile_pixels``; 0 where products are of
-    vectors."""
+    """Pixels in one matrix operand, a divisor of ``tile_pixels``; 0 without matrix instructions."""
 
     tile_rows: int = 1
-    """Rows of ``tile_pixels`` in one tile; more than one only with matrices in registers of their own."""
+    """Image rows in one register tile, of ``tile_pixels`` each; more than one only with AMX."""
 
     @property
     def data_matrices(self) -> int:
-        """Registers that a tile's data takes."""
+        """Matrix operands that hold the data of a register tile."""
         return self.tile_rows * self.tile_pixels // self.matrix_rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,44 +86,47 @@ class ConvolutionKnobs:
 
 @dataclass(frozen=True)
 class WinogradKnobs:
-    """Named knobs of the Winograd convolution."""
+    """The knobs of the Winograd convolution."""
 
     tile: int
-    """Results along each side of a tile, 2 or 4."""
+    """Results along each side of a Winograd tile, 2 or 4: m of F(m x m, 3 x 3)."""
 
     in_lanes: int
-    """Channels in one vector of the transformed input."""
+    """Input channels in one vector of the transformed input."""
 
     out_lanes: int
-    """Channels in one vector of the results."""
+    """Output channels in one vector of the results."""
 
     tile_pixels: int
-    """Tiles whose products are accumulated in registers."""
+    """Winograd tiles in one register tile of the products."""
 
     tile_channels: int
-    """Vectors of output channels whose products are accumulated in registers."""
+    """Vectors of output channels in one register tile of the products."""
 
     order: Order = "pixels"
-    """What threads share: "pixels" chunks of tiles, "channels" the output channels."""
+    """What threads share: chunks of Winograd tiles ("pixels"), or output channels ("channels")."""
 
     rows: int = 1
-    """Rows of tiles in one chunk; for images of any size, tiles in one chunk, in both orders."""
+    """Rows of Winograd tiles in one chunk; for images of dynamic size, tiles in one chunk, in both orders."""
 
     pad_at: PadAt = "stage"
-    """As for the direct convolution; "chunk" is for order "pixels". Images of any size are not copied."""
+    """As of :class:`ConvolutionKnobs`; "chunk" needs order "pixels". Images of dynamic size are not
+    copied."""
 
     prefetch: bool = True
-    """As for the direct convolution."""
+    """As of :class:`ConvolutionKnobs`."""
 
     @property
     def weight_vector(self) -> int:
-        """Output channels that lie side by side in the transformed weights: those of one register tile."""
+        """Contiguous output channels in the transformed weights: those of one register tile."""
         return self.out_lanes * self.tile_channels
 
     def weight_shape(self, workload: ConvolutionWorkload) -> tuple[int, ...]:
-        """The shape of the transformed weights, in the order in which the threads walk them.
+        """The shape of the transformed weights, in the order in which the loops read them.
 
-        Words of channels are innermost.
+        (points, vectors, reduced, weight_vector) for order "pixels", with the first two exchanged for
+        "channels"; if channels are summed in words, the elements of a word are a further, innermost
+        dimension.
         """
         places, vectors = (self.tile + 2) ** 2, workload.out_channels // self.weight_vector
         outer = (places, vectors) if self.order == "pixels" else (vectors, places)
@@ -136,21 +139,20 @@ class WinogradKnobs:
 
 Knobs = ConvolutionKnobs | WinogradKnobs
 
-_LATER = {"prefetch": True, "parallel": True, "steps": 1, "matrix_rows": 0, "tile_rows": 1}
-"""What knobs are where a record does not name them."""
+_ADDED_DEFAULTS = {"prefetch": True, "parallel": True, "steps": 1, "matrix_rows": 0, "tile_rows": 1}
+"""Knobs that records leave out at these values, so that records keep the form they had before the knob."""
 
 
 def _named(algorithm: str, knobs: Knobs) -> dict[str, Any]:
-    # Records from before there was a choice do not name these.
     named = {item.name: getattr(knobs, item.name) for item in fields(knobs)}
-    kept = {name: value for name, value in named.items() if _LATER.get(name) != value}
+    kept = {name: value for name, value in named.items() if _ADDED_DEFAULTS.get(name) != value}
     return {"algorithm": algorithm, **kept}
 
 
 def check_knobs(workload: ConvolutionWorkload, knobs: Knobs) -> None:
-    """Refuse knobs that do not fit the workload, e.g. from a record that was edited by hand.
+    """Raise :class:`RelayLayoutError` for knobs that do not fit the workload, e.g. from an edited record.
 
-    Raises :class:`RelayLayoutError`: a tile longer than its axis would address memory before it.
+    A tile longer than its axis, for instance, would access memory before the tensor.
     """
     if isinstance(knobs, WinogradKnobs):
         problem = next(_winograd_misfits(workload, knobs), None)
@@ -161,7 +163,7 @@ def check_knobs(workload: ConvolutionWorkload, knobs: Knobs) -> None:
 
 
 def _misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
-    """What is wrong, one after the other: the first is all that is asked for."""
+    """The reasons why the knobs do not fit the workload."""
     if knobs.lanes < 1 or knobs.tile_pixels < 1 or knobs.tile_channels < 1:
         yield "a tile is empty"
     if knobs.order not in get_args(Order):
@@ -184,8 +186,8 @@ def _misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator
 
 
 def _tile_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
-    """What is wrong with a tile that is not empty, and with the chunks of rows that threads take."""
-    run, pixels = _run_of_pixels(workload), _tile_pixels(workload, knobs)
+    """The reasons that concern the register tile and the chunks of rows."""
+    run, pixels = pixel_run(workload), _tile_pixels(workload, knobs)
     if pixels > run:
         yield f"tile of {pixels} pixels on a run of {run}"
     channels = _tile_channels(workload, knobs)
@@ -203,8 +205,8 @@ def _tile_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Ite
 
 
 def _chunk_padding_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Iterator[str]:
-    """What is wrong with padding each chunk by itself."""
-    run, pixels = _run_of_pixels(workload), _tile_pixels(workload, knobs)
+    """The reasons that concern padding each chunk by itself."""
+    run, pixels = pixel_run(workload), _tile_pixels(workload, knobs)
     if knobs.order == "channels" and not pads_by_chunk(workload, _tile_channels(workload, knobs)):
         yield "padding by chunk where a tile's input channels are no run of the same length"
     if int(workload.out_height) % knobs.tile_rows != 0:
@@ -213,22 +215,18 @@ def _chunk_padding_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnob
         yield f"padding by chunk where tiles of {pixels} pixels overlap"
 
 
-def _run_of_pixels(workload: ConvolutionWorkload) -> int:
-    """How many pixels lie in the run that tiles divide: a row, or the image where rows are fused."""
-    width = int(workload.out_width)
-    return int(workload.out_height) * width if fuses_rows(workload) else width
-
-
 def _tile_pixels(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> int:
+    """Pixels of a row that a register tile covers."""
     return knobs.tile_pixels * (knobs.lanes if lanes_are_pixels(workload) else 1)
 
 
 def _tile_channels(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> int:
+    """Output channels that a register tile covers."""
     return knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
 
 
 def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
-    """Are ``knobs`` those of products of matrices that registers hold?"""
+    """Do the matrices of ``knobs`` suit the workload, and fit the registers?"""
     rows, words = knobs.matrix_rows, knobs.steps
     if workload.paired_words:
         whole = words in pair_steps(workload) and knobs.lanes % DATA_LANES == 0 and knobs.tile_rows == 1
@@ -241,13 +239,13 @@ def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bo
 
 
 def _is_part(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
-    """Does one vector after the other take the place of a block of channels?"""
+    """Is a block of channels computed in several vectors, one after the other?"""
     whole = block_of(workload.out_layout, "C") % knobs.lanes == 0 and not workload.padded_lanes
     return workload.is_depthwise and whole and knobs.tile_channels == 1
 
 
 def _winograd_misfits(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Iterator[str]:
-    """The same of Winograd's."""
+    """The reasons why the knobs of a Winograd kernel do not fit the workload."""
     if not suits_winograd(workload):
         yield (
             "Winograd is for 3x3 kernels without strides, dilation and groups, for channels innermost, and "
@@ -281,17 +279,17 @@ def _winograd_misfits(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> It
 
 
 def check_strip(workload: ConvolutionWorkload, knobs: WinogradKnobs) -> None:
-    """Refuse knobs that do not fit tiles of images of any size, of which ``knobs.rows`` are a chunk.
-
-    Raises :class:`RelayLayoutError`.
+    """Raise :class:`RelayLayoutError` for knobs that do not fit a Winograd kernel for images of dynamic
+    size.
     """
     check_knobs(strip_of(workload, knobs.tile, knobs.rows), knobs)
 
 
 def may_prefetch(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool:
-    """Are weights read tile by tile of the channels, and in vectors of the tile's lanes?
+    """Can the weights of the next tile be prefetched?
 
-    A product of one row does nothing but read weights, and is left to the hardware.
+    They can in order "channels", if the kernel's layout has vectors of ``lanes``. Products of one row, which
+    do little but read weights, are left to the hardware's prefetcher.
     """
     if knobs.order != "channels" or workload.groups > 1 or "H" not in workload.out_layout:
         return False
@@ -300,7 +298,9 @@ def may_prefetch(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bool
 
 
 def knobs_from_dict(workload: ConvolutionWorkload, found: Mapping[str, Any]) -> Knobs:
-    """The knobs that ``to_dict`` wrote; RelayLayoutError for what is no set of knobs of the workload."""
+    """The knobs that ``to_dict`` wrote; RelayLayoutError for others, and for those that do not fit the
+    workload.
+    """
     named = dict(found)
     kinds = {"direct": ConvolutionKnobs, "winograd": WinogradKnobs}
     try:

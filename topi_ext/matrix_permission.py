@@ -8,6 +8,7 @@ _REQUEST_PERMISSION, _TILE_DATA = 0x1023, 18
 """Linux's code of ``arch_prctl`` (ARCH_REQ_XCOMP_PERM), and its number of the registers' state."""
 
 _ARCH_PRCTL = 158
+"""Linux's system call arch_prctl on x86-64."""
 
 
 @functools.cache

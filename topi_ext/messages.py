@@ -6,6 +6,7 @@ import os
 NO_FILE = "no such file"
 
 _LONGEST_ERROR = 305
+"""Characters of a message that is shown whole: 100 of its beginning, 200 of its end, and " ... "."""
 
 
 def first_line(error: BaseException) -> str:

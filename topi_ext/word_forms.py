@@ -22,6 +22,7 @@ PAIR = 2
 """Products that are added to 16 bits."""
 
 _LARGEST_BYTE = 255
+"""The largest uint8."""
 _LARGEST_SIGNED_BYTE = 128
 """In magnitude."""
 _LARGEST_PRODUCT = _LARGEST_BYTE * 128

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
@@ -18,9 +18,9 @@ from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
 
-USUAL = "topi_ext.usual"
-"""Block annotation of a convolution of images whose size or number is known at run time: the workload of
-usual ones, for which its knobs are chosen."""
+TYPICAL = "topi_ext.usual"
+"""Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
+size, as JSON, for which its knobs are chosen."""
 
 LAYOUT_TRANSFORM = "layout_transform"
 
@@ -47,8 +47,26 @@ ALGORITHM = "topi_ext.algorithm"
 """Block annotation that names the algorithm of a convolution; a direct one has none."""
 
 
-PLANES = 2
-"""The side of a 3-D convolution that is neither rows nor columns; see :meth:`ConvolutionWorkload.along`."""
+ROWS, COLUMNS, PLANES = 0, 1, 2
+"""Spatial axes, as :meth:`ConvolutionWorkload.along` numbers them: height, width, and depth in 3-D alone."""
+
+
+class SpatialAxis(NamedTuple):
+    """A convolution along one spatial axis, in elements of the image."""
+
+    extent: Any
+    """Of the input image, without padding; an int, or symbolic."""
+
+    taps: int
+    """Extent of the convolution kernel."""
+
+    stride: int
+    pad_before: int
+    pad_after: int
+    dilation: int
+
+
+_ONE_PLANE = SpatialAxis(extent=1, taps=1, stride=1, pad_before=0, pad_after=0, dilation=1)
 
 
 @dataclass(frozen=True)
@@ -81,25 +99,36 @@ class ConvolutionWorkload:
 
     @property
     def depth(self) -> tuple[Any, ...]:
-        """The third axis of a :class:`VolumeWorkload`; empty in two dimensions."""
+        """The fields of the :class:`SpatialAxis` of a :class:`VolumeWorkload`'s depth; empty in 2-D."""
         return ()
 
     @property
     def spatial(self) -> str:
-        """The letters of its axes."""
+        """The letters of the spatial axes, as layouts name them."""
         return "DHW" if self.depth else "HW"
 
-    def along(self, side: int) -> tuple[Any, ...]:
-        """Rows (0), columns (1) or planes (2), in the form of :attr:`VolumeWorkload.depth`."""
+    def along(self, side: int) -> SpatialAxis:
+        """The convolution along :data:`ROWS`, :data:`COLUMNS` or :data:`PLANES`, of which 2-D has one."""
         if side == PLANES:
-            return self.depth
-        extent, before, after = (self.in_height, self.in_width)[side], *self.padding[side::2]
-        return extent, self.kernel[side], self.strides[side], before, after, self.dilation[side]
+            return SpatialAxis(*self.depth) if self.depth else _ONE_PLANE
+        before, after = self.padding[side::2]
+        image = (self.in_height, self.in_width)[side]
+        return SpatialAxis(image, self.kernel[side], self.strides[side], before, after, self.dilation[side])
+
+    @property
+    def in_depth(self) -> Any:
+        """Planes of the input image; 1 in 2-D."""
+        return self.along(PLANES).extent
+
+    @property
+    def kernel_depth(self) -> int:
+        """Planes of the convolution kernel; 1 in 2-D."""
+        return self.along(PLANES).taps
 
     @property
     def out_depth(self) -> Any:
-        """Planes of the result; one of a 2-D convolution."""
-        return self.out_extent(PLANES) if self.depth else 1
+        """Planes of the result; 1 in 2-D."""
+        return self.out_extent(PLANES)
 
     @cached_property
     def planes(self) -> int:
@@ -109,17 +138,18 @@ class ConvolutionWorkload:
     @cached_property
     def taps(self) -> int:
         """Elements of the kernel for one pair of channels."""
-        return (self.depth[1] if self.depth else 1) * self.kernel[0] * self.kernel[1]
+        return self.kernel_depth * self.kernel[0] * self.kernel[1]
 
     @property
     def summed_planes(self) -> int:
         """Pairs of a kernel plane and an input channel: the 2-D convolutions that are summed in one group."""
-        return (self.depth[1] if self.depth else 1) * self.in_channels
+        return self.kernel_depth * self.in_channels
 
     @cached_property
     def is_padded(self) -> bool:
         """Is there padding on any side?"""
-        return any(self.padding) or any(self.depth[3:5])
+        depth = self.along(PLANES)
+        return any((*self.padding, depth.pad_before, depth.pad_after))
 
     @cached_property
     def is_copied(self) -> bool:
@@ -129,16 +159,17 @@ class ConvolutionWorkload:
 
     @cached_property
     def out_height(self) -> Any:
-        return self.out_extent(0)
+        return self.out_extent(ROWS)
 
     @cached_property
     def out_width(self) -> Any:
-        return self.out_extent(1)
+        return self.out_extent(COLUMNS)
 
     def out_extent(self, side: int) -> Any:
-        """The result's along one side, as :meth:`along` numbers them."""
-        extent, taps, stride, before, after, dilation = self.along(side)
-        return (extent + before + after - (dilation * (taps - 1) + 1)) // stride + 1
+        """The extent of the result along one spatial axis, as :meth:`along` numbers them."""
+        axis = self.along(side)
+        window = axis.dilation * (axis.taps - 1) + 1
+        return (axis.extent + axis.pad_before + axis.pad_after - window) // axis.stride + 1
 
     @property
     def weight_dtype(self) -> str:
@@ -227,10 +258,10 @@ class ConvolutionWorkload:
 
 @dataclass(frozen=True)
 class VolumeWorkload(ConvolutionWorkload):
-    """A 3-D convolution: that of planes of rows and columns, summed over planes of the kernel.
+    """A 3-D convolution: 2-D convolutions of planes, summed over the planes of the kernel.
 
-    ``depth`` is what it has along its third axis: extent, taps of the kernel, stride, padding in front and
-    behind, dilation.
+    ``depth`` has the fields of the :class:`SpatialAxis` along which the planes lie; the other fields describe
+    the planes.
     """
 
     operator: str = "conv3d"
@@ -238,13 +269,13 @@ class VolumeWorkload(ConvolutionWorkload):
 
 
 def workload_class(fields: Mapping[str, Any]) -> type[ConvolutionWorkload]:
-    """Whose fields these are, by the operator among them."""
+    """The class that has these fields, by the operator among them."""
     kinds = {"conv3d": VolumeWorkload, SEPARABLE: SeparableWorkload}
     return kinds.get(str(fields.get("operator")), ConvolutionWorkload)
 
 
-def in_depth(planes: ConvolutionWorkload, depth: tuple[Any, ...]) -> VolumeWorkload:
-    """The 3-D convolution whose planes are those of ``planes``, with ``depth`` as :class:`VolumeWorkload`."""
+def volume_workload(planes: ConvolutionWorkload, depth: SpatialAxis) -> VolumeWorkload:
+    """The 3-D convolution that is ``planes`` in each plane, and ``depth`` across them."""
     # Not by copies: symbolic extents are the variables of the data's shape.
     own = {entry.name: getattr(planes, entry.name) for entry in fields(planes)}
     return VolumeWorkload(**{**own, "operator": "conv3d", "depth": depth})

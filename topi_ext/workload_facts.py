@@ -1,6 +1,6 @@
-"""What follows from a convolution for the loops of its kernels, whatever their knobs.
+"""Properties of a convolution that decide how its kernels may loop, whatever their knobs.
 
-How its tiles may lie, what its vectors are along, and which algorithms it suits.
+Along which axis vectors lie, which axes tiles may cross, and which algorithms and instructions apply.
 """
 
 import math
@@ -15,26 +15,29 @@ from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winogra
 from topi_ext.workload import BYTES, PLANES, WIDENED, ConvolutionWorkload
 
 MOST_MET = 0.8
-"""Share of the kernel's rows or columns above which a condition on each of them is not worth its cost."""
+"""If more than this share of the kernel's rows or columns overlaps the image, padding is not skipped: the
+conditions would cost more than they save."""
 
 DATA_LANES = 4
-"""Elements of float32 in the vectors of data whose lanes are read: ARM's."""
+"""Lanes of 32 bits in a NEON register, whose lanes multiply-adds can read one by one."""
 
 
 def lanes_are_pixels(workload: ConvolutionWorkload) -> bool:
-    """NCHW without blocks has no channel-contiguous vector: its vectors run along a row."""
+    """Do vectors run along a row of pixels? They do in NCHW without blocks, whose channels are not
+    contiguous.
+    """
     return physical_axes(workload.out_layout)[-1] == ("W", 0)
 
 
 def splits_groups(workload: ConvolutionWorkload) -> bool:
-    """Does a tile stay within a group? Lanes of several groups would read different inputs."""
+    """Must a tile stay within one group? Lanes of different groups would read different input channels."""
     return workload.groups > 1 and not workload.is_depthwise and workload.out_layout.endswith("C")
 
 
 def tiled_channels(workload: ConvolutionWorkload) -> int:
-    """Output channels along which tiles are laid: those of a group where tiles stay within one.
+    """The extent along which tiles of channels are laid: all output channels, or those of one group.
 
-    They include the channels that fill up the last vector of padded ones.
+    It is rounded up to whole vectors if the vectors of a group are padded.
     """
     lanes = workload.padded_lanes or 1
     channels = workload.out_channels // (workload.groups if splits_groups(workload) else 1)
@@ -42,27 +45,37 @@ def tiled_channels(workload: ConvolutionWorkload) -> int:
 
 
 def fuses_rows(workload: ConvolutionWorkload) -> bool:
-    """May a tile run over the end of a row? Only where the index stays affine: pointwise."""
+    """Are rows and columns fused, so that a tile may cross the end of a row? Only in pointwise
+    convolutions, whose index stays affine.
+    """
     return workload.is_pointwise and not workload.is_depthwise and "H" in workload.out_layout
 
 
+def pixel_run(workload: ConvolutionWorkload) -> int:
+    """Pixels of the result in the run along which tiles are laid: a row, or the image where rows are
+    fused.
+    """
+    width = int(workload.out_width)
+    return int(workload.out_height) * width if fuses_rows(workload) else width
+
+
 def parts_of_block(workload: ConvolutionWorkload, lanes: int) -> int:
-    """How many vectors of ``lanes`` a block of the result's channels is computed in; 1 without blocks."""
+    """Vectors of ``lanes`` in one block of the result's channels; 1 without blocks."""
     return max(1, block_of(workload.out_layout, "C") // lanes)
 
 
 def channel_run(workload: ConvolutionWorkload) -> int:
-    """Channels of one pixel that lie side by side in data whose channels are innermost."""
+    """Contiguous channels of one pixel, in data whose channels are innermost."""
     block = block_of(workload.data_layout, "C")
     return block if block > 1 else workload.in_channels
 
 
 def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
-    """May a tile of that many channels pad its own input? It needs all channels, or those that it computes.
+    """May each tile of ``tile`` channels copy its own padded input?
 
-    Elsewhere the channels to copy depend on the tile by a division, and would not move with a tile
-    that overlaps its neighbour: the multiplier of a depthwise convolution, or a block of the data that
-    is only partly in the tile.
+    It may if a tile needs all input channels, or exactly those that it computes. Otherwise the channels to
+    copy are a quotient of the tile's, and would not move with a last tile that is moved back: so with the
+    channel multiplier of a depthwise convolution, and with a tile that covers part of a block of the data.
     """
     if workload.groups == 1:
         return True
@@ -73,28 +86,28 @@ def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> float:
-    """The share of the kernel's rows (``side`` 0), columns (1) or planes (2) that meet the image.
+    """The share of the kernel's taps along one spatial axis that overlap the image; the others are skipped.
 
-    The others are skipped. It is over all tiles of ``pixels`` along that side; 1 where none is skipped, as
-    nearly all rows or columns meet it.
+    ``side`` is the axis as :meth:`ConvolutionWorkload.along` numbers it. The share is the mean over all tiles
+    of ``pixels`` along that axis, and 1 where so few taps see only padding that none is skipped.
     """
-    extent, taps, stride, before, after, dilation = workload.along(side)
-    if not (before or after) or "H" not in workload.out_layout:
+    axis = workload.along(side)
+    if not (axis.pad_before or axis.pad_after) or "H" not in workload.out_layout:
         return 1.0
     length = int((workload.out_height, workload.out_width, workload.out_depth)[side])
-    starts = np.minimum(np.arange(0, length, pixels), length - pixels) * stride - before
-    reach = (pixels - 1) * stride
-    places = starts[:, None] + np.arange(taps) * dilation
-    share = np.count_nonzero((places + reach >= 0) & (places < extent)) / places.size
+    starts = np.minimum(np.arange(0, length, pixels), length - pixels) * axis.stride - axis.pad_before
+    reach = (pixels - 1) * axis.stride
+    places = starts[:, None] + np.arange(axis.taps) * axis.dilation
+    share = np.count_nonzero((places + reach >= 0) & (places < axis.extent)) / places.size
     return share if share <= MOST_MET or side == PLANES else 1.0
 
 
 def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
-    """How many channels of its pixels a turn of the loop may load as vectors, or words of bytes of them: at
-    most :data:`DATA_LANES`, or 1.
+    """Input channels of a pixel, or words of them, that one iteration may load as a vector: up to
+    :data:`DATA_LANES`, or 1.
 
-    The channels of a pixel must lie side by side, those of a block where words are summed; and the pixels of
-    every tile in one row. No turn may be skipped.
+    More than one requires contiguous channels of a pixel (of a block, for words), all pixels of a tile in one
+    row, and no skipped padding.
     """
     block = block_of(workload.data_layout, "C")
     if workload.dtype in BYTES and workload.word_axis == "I":
@@ -117,9 +130,9 @@ def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
 
 
 def suits_matrices(workload: ConvolutionWorkload) -> bool:
-    """Are there products of matrices of words: of pixels that have all their channels side by side?
+    """Can AMX multiply it? Its words must run along all input channels of a pixel, which are contiguous.
 
-    A block of 16 of them would fill a quarter of a register.
+    A block of 16 channels would fill a quarter of a tile register's row.
     """
     return (
         workload.word_axis == "I"
@@ -131,17 +144,18 @@ def suits_matrices(workload: ConvolutionWorkload) -> bool:
 
 
 def pairs_pixels(workload: ConvolutionWorkload) -> bool:
-    """Are there products of matrices of two pixels, of one group and in one run of known length?"""
+    """Can ARM's matrix instructions multiply it, two pixels at a time? Needs one group and a static row
+    length.
+    """
     width, height = workload.out_width, workload.out_height
     if not (workload.paired_words and isinstance(width, int) and isinstance(height, int)):
         return False
     if physical_axes(workload.data_layout)[-1][0] != "C":
         return False
-    run = height * width if fuses_rows(workload) else width
     block = block_of(workload.out_layout, "C")
     return (
         workload.groups == 1
-        and run >= neon_matrices.ROWS
+        and pixel_run(workload) >= neon_matrices.ROWS
         and (block == 1 or block % DATA_LANES == 0)
         and workload.out_channels >= DATA_LANES
         and not lanes_are_pixels(workload)
@@ -149,16 +163,18 @@ def pairs_pixels(workload: ConvolutionWorkload) -> bool:
 
 
 def pair_steps(workload: ConvolutionWorkload) -> tuple[int, ...]:
-    """Words that a step of products of matrices may take: of one matrix of each two pixels, or of two."""
+    """The words per pixel that one step of ARM's matrix instructions may take: those of one matrix, or of
+    two.
+    """
     words = channel_run(workload) // workload.word
     return tuple(steps for steps in (neon_matrices.WORDS, 2 * neon_matrices.WORDS) if words % steps == 0)
 
 
 def suits_winograd(workload: ConvolutionWorkload) -> bool:
-    """Is there a Winograd form: 3x3, every pixel, one group, channels innermost, and of float32, or of int16
-    one by one or in words of channels?
+    """Is there a Winograd kernel? For 3x3, stride 1, dilation 1, one group, channels innermost; for float32,
+    and for int16 that is summed one by one or in words along channels.
 
-    A kernel of several planes may have any stride and dilation across them.
+    Across the planes of a 3-D kernel any stride and dilation will do.
     """
     return (
         workload.operator in ("conv2d", "conv3d")
@@ -180,7 +196,7 @@ def _is_float(workload: ConvolutionWorkload) -> bool:
 
 
 def winograd_tile_sizes(workload: ConvolutionWorkload) -> tuple[int, ...]:
-    """The tiles that a workload has room for: those of integers need spare bits."""
+    """The sides of tiles that a workload allows; sums of integers need spare bits for their transforms."""
     if _is_float(workload):
         return tuple(POINTS)
     needed = {tile: winograd_matrices(tile, integers=True).spare_bits for tile in INTEGER_POINTS}
@@ -188,12 +204,14 @@ def winograd_tile_sizes(workload: ConvolutionWorkload) -> tuple[int, ...]:
 
 
 def winograd_tiles(workload: ConvolutionWorkload, tile: int) -> tuple[int, int]:
-    """Rows and columns of tiles in the image of results."""
+    """Tiles along the height and the width of the result."""
     return tile_grid(int(workload.out_height), int(workload.out_width), tile)
 
 
 def strip_of(workload: ConvolutionWorkload, tile: int, tiles: int) -> ConvolutionWorkload:
-    """An image of one column of so many tiles, as which kernels of any size see the tiles of all images."""
+    """The workload of a column of ``tiles`` tiles, as kernels for dynamic sizes see the tiles of all
+    images.
+    """
     height, width = (count * tile + KERNEL - 1 for count in (tiles, 1))
     return replace(workload, batch=1, in_height=height, in_width=width, padding=(0, 0, 0, 0))
 
@@ -210,6 +228,7 @@ __all__ = [
     "pair_steps",
     "pairs_pixels",
     "parts_of_block",
+    "pixel_run",
     "splits_groups",
     "strip_of",
     "suits_matrices",

@@ -56,8 +56,8 @@ OPEN_AXES = {
     4: {0: "batch", 2: "height", 3: "width"},
     5: {0: "batch", 2: "depth", 3: "height", 4: "width"},
 }
-"""Dimensions that a network of any size leaves open, by the rank of its signal [N, C, L], image [N, C, H, W] or
-volume [N, C, D, H, W]."""
+"""Dimensions that a network of any size leaves open, by the rank of its input: a signal [N, C, L], an image
+[N, C, H, W], a volume [N, C, D, H, W]."""
 
 
 def open_images(onnx_path: Path, directory: Path) -> Path:

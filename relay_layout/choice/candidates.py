@@ -1,4 +1,4 @@
-"""The signatures worth offering to the solver: layouts spread from the operators that choose them.
+"""The candidate signatures for the solver: layouts are propagated from the operators that choose them.
 
 Convolutions introduce layouts. Every operator around them that can carry such a layout gets a signature for
 it, first in the direction of the data and then against it, so that a transform may sit at either end of a
@@ -40,21 +40,23 @@ def collect_signatures(
     With ``pinned``, convolutions that are offered a layout lose their unchanged signature: the caller asked
     for that layout, whatever it costs.
     """
-    spread = _Spread(graph, offers, rules, pinned)
-    spread.forward()
-    spread.backward()
-    spread.forward()
-    return spread.signatures
+    propagation = _Propagation(graph, offers, rules, pinned)
+    propagation.forward()
+    propagation.backward()
+    propagation.forward()
+    return propagation.signatures
 
 
-class _Spread:
+class _Propagation:
+    """Propagates layouts along and against the data flow, and collects the signatures that use them."""
+
     def __init__(self, graph: Graph, offers: Offers, rules: Rules, pinned: bool) -> None:
         self.graph = graph
         self.offers = offers
         self.rules = {node: rules(node) for node in graph.nodes}
         self.pinned = pinned
         self.signatures: dict[Node, list[Signature]] = {}
-        # What each node's signatures were computed from; they are kept while that does not change.
+        # What each node's signatures were computed from: they are recomputed when it changes.
         self.found_for: dict[Node, Wanted] = {}
         self.provided: dict[Value, dict[Layout, None]] = {
             value: {value.identity: None} for value in graph.parameters
@@ -62,14 +64,16 @@ class _Spread:
         self.asked: dict[Value, dict[Layout, None]] = {}
 
     def forward(self) -> None:
+        """Propagate the layouts that results are written in to the operators that read them."""
         for node in self.graph.nodes:
             self._find(node)
             for position, value in enumerate(node.results):
                 layouts = self.provided.setdefault(value, {})
                 for signature in self.signatures[node]:
-                    _note(value, signature.results[position], layouts)
+                    _add_layout(value, signature.results[position], layouts)
 
     def backward(self) -> None:
+        """Propagate the layouts that operands are read in to the operators that write them."""
         for node in reversed(self.graph.nodes):
             self._find(node)
             for signature in self.signatures[node]:
@@ -79,7 +83,7 @@ class _Spread:
                         and len(layout.primal) == value.rank
                         and not _has_unit_block(layout)
                     ):
-                        _note(value, layout, self.asked.setdefault(value, {}))
+                        _add_layout(value, layout, self.asked.setdefault(value, {}))
 
     def _find(self, node: Node) -> None:
         """Compute the signatures of a node, unless they cannot have changed."""
@@ -116,8 +120,8 @@ class _Spread:
         )
 
 
-def _note(value: Value, layout: Layout, layouts: dict[Layout, None]) -> None:
-    """Add a layout that a value may have to ``layouts``.
+def _add_layout(value: Value, layout: Layout, layouts: dict[Layout, None]) -> None:
+    """Add ``layout``, a candidate for ``value``, to ``layouts``.
 
     An aligned layout is added without its alignment too, for operators that cannot pass padding on. If the
     alignment pads nothing, both are the same memory, and only the unaligned one is added, since more

@@ -1,4 +1,4 @@
-"""A good choice without proof, for when the integer program runs out of time.
+"""A heuristic choice without a proof of optimality, for when the integer program runs out of time.
 
 Groups are decided in the order in which they compute, keeping the best few partial solutions that differ in
 what the rest of the graph can still see: the dynamic programming over the operators of a network of Liu et
@@ -17,16 +17,17 @@ from relay_layout.choice.reduction import Reduced
 from relay_layout.choice.state import State, orders_in, read_in, state_of, written_in
 
 MOST_STATES = 64
-"""Partial solutions kept on the way, in small problems."""
+"""The most partial solutions kept at a time (the width of the beam), in small problems."""
 
 MOST_STEPS = 400_000
-"""Partial solutions looked at altogether, beyond which fewer are kept at a time."""
+"""Bounds the partial solutions evaluated in total: in large problems fewer are kept at a time."""
 
 MOST_SWEEPS = 20
+"""Passes over all groups of the local descent, which usually ends after a few."""
 
 
 def approximate(problem: Problem, reduced: Reduced) -> list[int]:
-    """A choice for each group of ``problem``, of which ``reduced`` is the reduction."""
+    """A choice for each group of ``problem``; ``reduced`` is its reduction."""
     swept = descend(reduced.problem, sweep(reduced.problem))
     starts = [
         problem.choice_of(reduced.places(swept)),
@@ -39,7 +40,7 @@ def approximate(problem: Problem, reduced: Reduced) -> list[int]:
 
 
 def follow(problem: Problem) -> list[int]:
-    """Relay's greedy way through an unreduced problem."""
+    """The choice of Relay's greedy algorithm in an unreduced problem."""
     written = [written_in(state) for state in problem.fixed]
     choice = []
     for group in problem.groups:
@@ -61,7 +62,9 @@ def follow(problem: Problem) -> list[int]:
 
 @dataclass(frozen=True)
 class _Partial:
-    """The groups decided so far: their cost, and the states of the tensors that others still touch."""
+    """A solution of the groups decided so far: its cost, its last choice, and the solution that it
+    extends.
+    """
 
     cost: float
     choice: int
@@ -69,7 +72,10 @@ class _Partial:
 
 
 def sweep(problem: Problem) -> list[int]:
-    """Decide the groups in order, keeping the cheapest partial solutions."""
+    """Beam search: decide the groups in order, keeping the cheapest partial solutions.
+
+    Of those that leave equal states to the groups that follow, only the cheapest is kept.
+    """
     choices = sum(len(group.costs) for group in problem.groups)
     most = max(1, min(MOST_STATES, MOST_STEPS // max(1, choices)))
     last = [touching[-1] if touching else -1 for touching in problem.touching]
@@ -92,7 +98,7 @@ def sweep(problem: Problem) -> list[int]:
                     joined = before[position] | state
                     after[position] = joined
                     costs = problem.tensor_costs[tensors[position]]
-                    cost += costs.of(joined) - costs.of(before[position])
+                    cost += costs.total(joined) - costs.total(before[position])
                 key = tuple([after[position] for position in kept])
                 known = following.get(key)
                 if known is None or cost < known.cost:
@@ -108,7 +114,7 @@ def sweep(problem: Problem) -> list[int]:
 
 
 def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
-    """Change the choice of single groups for as long as the total falls."""
+    """Local search: change the choice of single groups for as long as the total cost falls."""
     current = list(choice)
     for _ in range(MOST_SWEEPS):
         changed = False
@@ -121,7 +127,7 @@ def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
             costs = [
                 cost
                 + sum(
-                    problem.tensor_costs[tensor].of(other | state)
+                    problem.tensor_costs[tensor].total(other | state)
                     for tensor, other, state in zip(group.tensors, others, own, strict=True)
                 )
                 for cost, own in zip(group.costs, group.states, strict=True)
@@ -139,7 +145,7 @@ def descend(problem: Problem, choice: Sequence[int]) -> list[int]:
 
 
 class _Combined:
-    """The state of a tensor as its groups have it, from which that of one can be taken out again."""
+    """The combined state of a tensor, from which the state of one group can be removed again."""
 
     def __init__(self, fixed: State) -> None:
         self.fixed = fixed

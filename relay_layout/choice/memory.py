@@ -1,4 +1,4 @@
-"""Layouts of one value that are the same memory, so that passing between them costs nothing."""
+"""Layouts of one value with equal memory order, between which no transform is needed."""
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
@@ -39,7 +39,7 @@ def expanded_shape(value: Value, rank: int) -> tuple[object, ...]:
 
 
 class MemoryOrders:
-    """Numbers for layouts: two layouts of a value have one number where they are the same memory.
+    """Numbers the memory orders of values: layouts with equal memory order have one number.
 
     Values of equal static shape share their numbers.
     """
@@ -49,7 +49,7 @@ class MemoryOrders:
         self._first: dict[Hashable, list[Layout]] = {}
 
     def number(self, value: Value, layout: Layout) -> int:
-        """The number of the order in which ``layout`` has the elements of ``value``, from 0."""
+        """The number, from 0, of the memory order of ``value`` in ``layout``."""
         key = _key(value)
         numbers = self._numbers.setdefault(key, {})
         if layout not in numbers:
@@ -61,10 +61,10 @@ class MemoryOrders:
         return numbers[layout]
 
     def layouts(self, value: Value) -> Sequence[Layout]:
-        """A layout for each order, by number."""
+        """One layout for each memory order of ``value``, by number."""
         return self._first.get(_key(value), ())
 
 
 def _key(value: Value) -> Hashable:
-    # Symbolic extents are no keys: comparing them builds an expression.
+    # Symbolic extents cannot be keys: comparing them builds an expression.
     return value.shape if value.shape is not None and is_static(value.shape) else value

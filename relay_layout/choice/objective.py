@@ -1,4 +1,4 @@
-"""What the solver makes least: estimated microseconds, or the number of transforms before them."""
+"""The objective of the solver: estimated microseconds, or first the number of transforms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,29 +7,29 @@ from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.targets import BuildTarget
-from relay_layout.targets.fusion import parting_us
+from relay_layout.targets.fusion import fusion_break_us
 from relay_layout.targets.offers import TRANSPOSE
 from relay_layout.targets.transform_cost import TransformPrice
 
-TRANSFORM_DOUBT = 2.0
-"""What a transform has to save for each microsecond that it takes.
+TRANSFORM_MARGIN = 2.0
+"""The factor on the cost of a transform: how much it must save for each microsecond that it takes.
 
-It leaves its reader with a tensor in another place, and what kernels are said to take is known to a tenth.
+Estimates of kernels are accurate to a tenth, and the reader of a transformed tensor finds it in other memory.
 """
 
 FEWEST_FIRST_US = 1e6
-"""Added to each transform where the caller names the layouts, who then wants as few transforms as possible.
+"""Added to each transform where the caller names the layouts, and so wants the fewest transforms.
 
-More than all operators of a network cost together, so that costs only decide between equal numbers.
+It exceeds the cost of all operators of a network, so that costs decide only between equal numbers.
 """
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Costs as the solver adds them up, which are no estimate of what the network takes.
+    """The costs that the solver sums; they weight estimates, and so are no prediction of the network's time.
 
-    ``price`` is what a transform is estimated to take. With ``fewest_first`` the number of transforms decides
-    and microseconds only between equal numbers; a transpose that the module holds counts as one.
+    ``price`` estimates a transform. With ``fewest_first`` the number of transforms comes first, and time only
+    decides between equal numbers; a transpose that the module itself contains counts as a transform.
     """
 
     target: BuildTarget
@@ -37,17 +37,17 @@ class Objective:
     fewest_first: bool
 
     def operator(self, node: Node, signature: Signature) -> float:
-        """Of a node that runs as ``signature`` says."""
+        """The cost of a node that runs with ``signature``."""
         transposes = self.fewest_first and node.operator == TRANSPOSE and not signature.alias
         return signature.cost + (FEWEST_FIRST_US if transposes else 0.0)
 
     def transform(self, value: Value, source: Layout, target: Layout) -> float:
-        """Of a value that passes from one layout to another; 0 where nothing is moved at run time."""
+        """The cost of transforming a value from one layout to another; 0 if nothing is moved at run time."""
         microseconds = self.price(value, source, target).microseconds
         if not microseconds:
             return 0.0
-        doubtful = TRANSFORM_DOUBT * (microseconds + parting_us(self.target, value))
-        return doubtful + (FEWEST_FIRST_US if self.fewest_first else 0.0)
+        cost = TRANSFORM_MARGIN * (microseconds + fusion_break_us(self.target, value))
+        return cost + (FEWEST_FIRST_US if self.fewest_first else 0.0)
 
 
 __all__ = ["Objective"]

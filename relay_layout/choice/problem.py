@@ -1,7 +1,8 @@
-"""What there is to choose: groups of operators with choices, and tensors whose transforms cost.
+"""The optimization problem: groups of operators with choices, and tensors whose transforms have costs.
 
-A tensor costs one transform for each order in which it is read and not written, however many readers that has
-(:mod:`.costs`); what one choice says of that is its *state* (:mod:`.state`).
+A tensor needs one transform for each memory order in which it is read but not written, whatever the number of
+readers (:mod:`.costs`). What one choice contributes to that, the orders read and written, is its *state*
+(:mod:`.state`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from relay_layout.ops import Signature
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 Pick = int | tuple[int, int]
-"""The place of a signature, or of a choice in each of two groups."""
+"""The index of a signature, or of a choice in each of two merged groups."""
 
 
 @dataclass(eq=False)
@@ -24,8 +25,8 @@ class Group:
     """One operator, or several that are chosen together.
 
     ``states[i]`` are the states of ``tensors`` under choice ``i``, ``costs[i]`` its microseconds. For one
-    operator ``picks[i]`` is the place of its signature, for several the choices of the two ``parts``.
-    ``node`` is the place of the operator, or the first place. ``is_anchor`` marks convolutions.
+    operator ``picks[i]`` is the index of its signature, for several the choices of the two ``parts``.
+    ``node`` is the index of the operator, or of the first one. ``is_anchor`` marks convolutions.
     """
 
     tensors: tuple[int, ...]
@@ -39,10 +40,10 @@ class Group:
 
 @dataclass(eq=False)
 class Problem:
-    """Choose one choice of each group so that groups and tensors cost least together.
+    """Select one choice per group such that the costs of groups and of transforms have the least sum.
 
-    ``tensor_costs`` are those of the transforms of each tensor; ``fixed`` is what is the same whatever is
-    chosen: the orders of inputs and outputs. ``constant`` is added to every solution.
+    ``tensor_costs`` has the transform costs of each tensor, and ``fixed`` the part of its state that no
+    choice changes: the orders of inputs and outputs. ``constant`` is added to the cost of every solution.
     """
 
     tensor_costs: list[TransformCosts]
@@ -51,7 +52,7 @@ class Problem:
     constant: float = 0.0
     nodes: int = 0
     touching: list[list[int]] = field(default_factory=list)
-    """Places of the groups that touch each tensor, rising."""
+    """For each tensor the indices of the groups that read or write it, ascending."""
 
     def __post_init__(self) -> None:
         self.touching = [[] for _ in self.tensor_costs]
@@ -60,7 +61,7 @@ class Problem:
                 self.touching[tensor].append(place)
 
     def choice_of(self, places: Sequence[int]) -> list[int]:
-        """The choices of an unreduced problem that are the signatures at ``places``, by node."""
+        """The choice of each group of an unreduced problem, from the index of each node's signature."""
         return [group.picks.index(place) for group, place in zip(self.groups, places, strict=True)]
 
 
@@ -69,7 +70,7 @@ OperatorCost = Callable[[Node, Signature], float]
 
 
 def own_cost(node: Node, signature: Signature) -> float:
-    """What the signature says itself."""
+    """The cost that the signature itself declares, in microseconds."""
     del node
     return signature.cost
 
@@ -81,10 +82,10 @@ def problem_of(
     outputs: Mapping[Value, Layout],
     operator_cost: OperatorCost = own_cost,
 ) -> Problem:
-    """The problem of a graph: a group for each node, in order, with a choice for each signature.
+    """The problem of a graph: one group per node, in order, with one choice per signature.
 
-    Of signatures that read and write the same orders only the first of the cheapest is a choice. Values that
-    nothing reads, or that are no tensors of known rank, are no tensors of the problem.
+    Among signatures that read and write the same orders, only the first of the cheapest becomes a choice.
+    Values that nothing reads, and values of unknown shape, are left out.
     """
     orders = MemoryOrders()
     numbers: dict[Value, int] = {}
@@ -129,7 +130,7 @@ def problem_of(
 def _costs(
     values: Iterable[Value], orders: MemoryOrders, transform_cost: Callable[[Value, Layout, Layout], float]
 ) -> list[TransformCosts]:
-    """Of each value between any two of its orders; equal tables are one object."""
+    """The transform costs of each value; values with equal tables share one object."""
     shared: dict[Hashable, TransformCosts] = {}
     found = []
     for value in values:
@@ -143,28 +144,28 @@ def _costs(
 
 
 def _tensors(values: Sequence[Value], numbers: Mapping[Value, int]) -> list[tuple[int, Value, int]]:
-    """The number, value and position of those that are tensors of the problem."""
+    """(number, value, position) of each of ``values`` that is a tensor of the problem."""
     return [(numbers[value], value, place) for place, value in enumerate(values) if value in numbers]
 
 
 def total_cost(problem: Problem, choice: Sequence[int]) -> float:
-    """Microseconds of a solution: the place of a choice for each group."""
+    """The cost, in microseconds, of a solution: the index of a choice for each group."""
     states = list(problem.fixed)
     total = problem.constant
     for group, place in zip(problem.groups, choice, strict=True):
         total += group.costs[place]
         for tensor, state in zip(group.tensors, group.states[place], strict=True):
             states[tensor] |= state
-    return total + sum(costs.of(state) for costs, state in zip(problem.tensor_costs, states, strict=True))
+    return total + sum(costs.total(state) for costs, state in zip(problem.tensor_costs, states, strict=True))
 
 
 def lower_bound(problem: Problem) -> float:
-    """What every solution costs at least: each group its cheapest choice, and no transforms."""
+    """A lower bound on the cost of any solution: the cheapest choice of each group, without transforms."""
     return problem.constant + sum(min(group.costs) for group in problem.groups)
 
 
 def signature_places(problem: Problem, settled: Sequence[tuple[Group, int]]) -> list[int]:
-    """The place of the chosen signature of each node, from chosen groups that cover all nodes."""
+    """The index of each node's chosen signature, from groups that cover all nodes, each with its choice."""
     places = [0] * problem.nodes
     open_groups = list(settled)
     while open_groups:

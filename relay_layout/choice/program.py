@@ -105,11 +105,11 @@ class _Program:
         """The costs that a transform into ``order`` may have, and the choices with which it has each."""
         written, costs = written_in(self.problem.fixed[tensor]), self.problem.tensor_costs[tensor]
         if written >= 0:
-            return {costs.between(written, order): []}
+            return {costs.single(written, order): []}
         found: dict[float, list[int]] = {}
         for source, variables in writers.items():
             if source != order:
-                found.setdefault(costs.between(source, order), []).extend(variables)
+                found.setdefault(costs.single(source, order), []).extend(variables)
         return found
 
     def _transforms(self, sources: Mapping[float, list[int]]) -> list[int]:

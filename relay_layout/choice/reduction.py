@@ -100,7 +100,7 @@ class _Reduction:
                 self._merge_at(self.shared.popleft())
         for tensor, touching in enumerate(self.touching):
             if not touching:
-                self.constant += self.costs[tensor].of(self.fixed[tensor])
+                self.constant += self.costs[tensor].total(self.fixed[tensor])
                 self.fixed[tensor] = state_of(0)
         left = sorted(self.groups.values(), key=lambda group: group.node)
         rest = Problem(list(self.costs), self.fixed, left, self.constant, self.nodes)
@@ -118,7 +118,7 @@ class _Reduction:
             if alone:
                 fixed, costs = self.fixed[tensor], self.costs[tensor]
                 group.costs = [
-                    own + costs.of(fixed | states[position])
+                    own + costs.total(fixed | states[position])
                     for own, states in zip(group.costs, group.states, strict=True)
                 ]
                 self.fixed[tensor] = state_of(0)
@@ -199,7 +199,7 @@ class _Reduction:
         states = [places.setdefault(states[position], len(places)) for states in group.states]
         if len(places) == 1:
             return None
-        more = [[costs.more(old | fixed, new | fixed, reads) for new in places] for old in places]
+        more = [[costs.max_increase(old | fixed, new | fixed, reads) for new in places] for old in places]
         return np.array(more), np.array(states)
 
     def _merge_at(self, tensor: int) -> None:
@@ -241,7 +241,7 @@ class _Reduction:
         # States of the closed tensors repeat from choice to choice, so their costs are counted once.
         inner = {
             (left, right): sum(
-                self.costs[tensor].of(self.fixed[tensor] | one | other)
+                self.costs[tensor].total(self.fixed[tensor] | one | other)
                 for tensor, one, other in zip(closed, left, right, strict=True)
             )
             for left in set(of_first.closed)

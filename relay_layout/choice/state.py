@@ -1,11 +1,14 @@
-"""The state of a tensor, as far as one choice decides it: an int, so that states combine by bitwise or.
+"""The state of a tensor under one choice: the memory order it is written in, and the set of orders it is read
+in.
 
-It holds the order that the choice writes the tensor in, and the set of orders that the choice reads it in.
+A state is an int, so that the states of several choices combine by bitwise or.
 """
 
 from collections.abc import Sequence
 
 _WRITTEN_BITS = 16
+"""Far more than the orders of a tensor (:data:`relay_layout.choice.candidates.MOST_LAYOUTS`) need."""
+
 _WRITTEN_MASK = (1 << _WRITTEN_BITS) - 1
 
 State = int
@@ -13,7 +16,7 @@ State = int
 
 
 def state_of(written: int | None, read: Sequence[int] = ()) -> State:
-    """The state with that order written and those read."""
+    """The state with the order ``written``, if any, and the orders ``read``."""
     mask = 0
     for order in read:
         mask |= 1 << order
@@ -21,22 +24,24 @@ def state_of(written: int | None, read: Sequence[int] = ()) -> State:
 
 
 def written_in(state: State) -> int:
-    """The order written, -1 for none."""
+    """The written order; -1 if there is none."""
     return (state & _WRITTEN_MASK) - 1
 
 
 def read_in(state: State) -> int:
-    """A bit for each order read."""
+    """A bit mask of the orders read."""
     return state >> _WRITTEN_BITS
 
 
 def orders_in(mask: int) -> list[int]:
-    """The orders whose bits are set."""
+    """The orders whose bits ``mask`` sets, ascending."""
     return [order for order in range(mask.bit_length()) if mask >> order & 1]
 
 
 def narrowed(state: State, fixed: State) -> State:
-    """``state`` without the reads that cost nothing beside ``fixed``: of an order written or read there."""
+    """``state`` without the reads that ``fixed`` makes free: those of an order that it reads or writes
+    already.
+    """
     written = (state | fixed) & _WRITTEN_MASK
     free = fixed >> _WRITTEN_BITS
     if written:

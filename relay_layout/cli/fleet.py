@@ -16,7 +16,7 @@ from relay_layout.columns import columns
 from relay_layout.errors import InputError, RelayLayoutError
 
 if TYPE_CHECKING:
-    from relay_layout.tuning.fleet.conductor import FleetJob
+    from relay_layout.tuning.fleet.coordinator import FleetJob
     from relay_layout.tuning.fleet.status import FleetStatus, TargetStatus
 
 
@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> Outcome:
     """Tunes; exit status 130 where it was interrupted, 1 where a target failed and others did not."""
     jobs = _jobs(arguments, options.ModelOptions.read(arguments))
-    from relay_layout.tuning.fleet.conductor import conduct
+    from relay_layout.tuning.fleet.coordinator import run_fleet
     from topi_ext.tune.measuring.tracker import check_remote
     from topi_ext.tune.records.database import Database
 
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> Outcome:
     Path(arguments.output).mkdir(exist_ok=True)
     page = StatusPage()
     with stop_requests(page.tell) as stopped:
-        status = conduct(jobs, show=page.show, tell=page.tell, stop=lambda: bool(stopped))
+        status = run_fleet(jobs, show=page.show, tell=page.tell, stop=lambda: bool(stopped))
     return _outcome(status, arguments.output)
 
 
@@ -84,7 +84,7 @@ def format_report(report: Mapping[str, Any]) -> str:
 
 
 def _jobs(arguments: Namespace, asked: options.ModelOptions) -> "list[FleetJob]":
-    from relay_layout.tuning.fleet.conductor import FleetJob
+    from relay_layout.tuning.fleet.coordinator import FleetJob
     from topi_ext.tune.measuring.tracker import WAIT, RemoteDevice
 
     host, port = arguments.rpc_tracker

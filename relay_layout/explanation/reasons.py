@@ -16,7 +16,7 @@ from relay_layout.targets.offers import desired_entry
 COSTS_MORE = "no layout around it would cost less than its own"
 
 DOUBTFUL = "others would save less than their transforms take, which is no certain gain"
-"""Transforms count for more than they take (:data:`relay_layout.choice.objective.TRANSFORM_DOUBT`)."""
+"""Transforms count for more than they take (:data:`relay_layout.choice.objective.TRANSFORM_MARGIN`)."""
 
 UNREACHED = "no layout but its own reaches it"
 NOT_CONSIDERED = "its row takes the layout, but it was not among those considered"

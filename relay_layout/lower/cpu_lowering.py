@@ -1,4 +1,4 @@
-"""Lowering for processors: kernels in vectors, whose code LLVM generates."""
+"""Lowering for CPUs: vectorized kernels, for which LLVM generates code."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,8 +9,9 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.lower.as_pass import as_pass
+from relay_layout.lower.dynamic_shapes.pixel_rows import by_pixel_rows
 from relay_layout.lower.fusion.attention import join_attention
-from relay_layout.lower.fusion.separable import Decide, has_separable, is_faster, join_separable
+from relay_layout.lower.fusion.separable import FusionDecision, has_separable, if_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.integers import lower_integers
 from relay_layout.lower.legalize.product_rows import multiply_as_rows
@@ -19,7 +20,6 @@ from relay_layout.lower.legalize.rejoined_parts import merge_parts
 from relay_layout.lower.legalize.scattering import scatter_rows
 from relay_layout.lower.legalize.views import merge_views
 from relay_layout.lower.lowering import Lowering
-from relay_layout.lower.open_sizes.pixel_rows import by_pixel_rows
 from relay_layout.targets import CpuTarget
 from topi_ext.codegen.build import PIPELINE
 from topi_ext.schedule.rule import Rule
@@ -28,17 +28,17 @@ from topi_ext.schedule.rules import cpu_rules
 
 @dataclass(frozen=True)
 class CpuLowering(Lowering):
-    """For one processor."""
+    """Lowering for one CPU target."""
 
     target: CpuTarget
 
     tir_pipeline = PIPELINE
 
     def check(self, module: tvm.IRModule) -> None:
-        """Any network is taken."""
+        """CPUs run every network."""
 
     def legalize_passes(self) -> list[tvm.transform.Pass]:
-        """Sorts are ours where :func:`legalization_map` has them, and TVM's elsewhere."""
+        """Sorts that :func:`legalization_map` does not lower are left to TVM's ``DispatchSortScan``."""
         return [
             as_pass(unroll_layers, self.target.name, has_loop=True),
             as_pass(multiply_as_rows),
@@ -53,16 +53,16 @@ class CpuLowering(Lowering):
             relax.backend.DispatchSortScan(),
         ]
 
-    def join_passes(self, decide: Decide | None) -> list[tvm.transform.Pass]:
-        """Depthwise convolutions with the pointwise ones of their results."""
+    def separable_passes(self, decide: FusionDecision | None) -> list[tvm.transform.Pass]:
+        """Merge depthwise convolutions with the pointwise ones that read their results."""
         if not has_separable(self.target.processor):
             return []
-        return [as_pass(join_separable, decide or is_faster(self.target.kernels))]
+        return [as_pass(join_separable, decide or if_faster(self.target.kernels))]
 
     def rules(self) -> Sequence[Rule]:
         return cpu_rules(self.target.kernels)
 
-    def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
+    def with_codegen_attributes(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
         return scheduled
 
     def buffer_passes(self) -> list[tvm.transform.Pass]:
@@ -71,7 +71,7 @@ class CpuLowering(Lowering):
     def launch_passes(self) -> list[tvm.transform.Pass]:
         return []
 
-    def compiler(self) -> AbstractContextManager[None]:
+    def codegen_context(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def device_code(self, executable: Any) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Lowering for GPUs: kernels whose source nvcc compiles, launched as one CUDA graph."""
+"""Lowering for GPUs: CUDA kernels, which "main" launches as one CUDA graph."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from tvm import relax, tirx
 
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.cuda_graph import capture, check_extents
-from relay_layout.lower.fusion.separable import Decide
+from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.legalize.cuda import cuda_legalization_map
 from relay_layout.lower.legalize.cuda_integers import integer_kernel
 from relay_layout.lower.legalize.integers import lower_integers
@@ -28,12 +28,12 @@ from topi_ext.schedule.cuda.rules import cuda_rules
 from topi_ext.schedule.rule import Rule
 
 _ROUNDED = ("fp16", "tf32")
-"""Precisions in which a network rounds its tensors, or what it multiplies, to ten bits."""
+"""Precisions that round tensors, or the operands of products, to ten bits of mantissa."""
 
 
 @dataclass(frozen=True)
 class CudaLowering(Lowering):
-    """For one GPU."""
+    """Lowering for one GPU target."""
 
     target: CudaTarget
 
@@ -53,16 +53,16 @@ class CudaLowering(Lowering):
             relax.transform.LegalizeOps(cuda_legalization_map(self.target)),
         ]
 
-    def join_passes(self, decide: Decide | None) -> list[tvm.transform.Pass]:
-        """No kernel computes two convolutions."""
+    def separable_passes(self, decide: FusionDecision | None) -> list[tvm.transform.Pass]:
+        """There is no kernel for two convolutions."""
         del decide
         return []
 
     def rules(self) -> Sequence[Rule]:
         return cuda_rules(self.target.kernels)
 
-    def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
-        """Functions of math may be as inexact as what they compute with."""
+    def with_codegen_attributes(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
+        """Allow approximate math functions in precisions that round tensors to ten bits."""
         return scheduled.with_attr(APPROXIMATE, True) if self.target.precision in _ROUNDED else scheduled
 
     def buffer_passes(self) -> list[tvm.transform.Pass]:
@@ -71,7 +71,7 @@ class CudaLowering(Lowering):
     def launch_passes(self) -> list[tvm.transform.Pass]:
         return [as_pass(capture)]
 
-    def compiler(self) -> AbstractContextManager[None]:
+    def codegen_context(self) -> AbstractContextManager[None]:
         return machine_code({}, self.target.multiprocessor.arch)
 
     def device_code(self, executable: Any) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The parts of lowering, from operators to a library, that differ between kinds of targets."""
+"""The interface of the parts of lowering that differ between kinds of targets."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,38 +8,42 @@ from typing import Any, ClassVar
 import tvm
 from tvm import tirx
 
-from relay_layout.lower.fusion.separable import Decide
+from relay_layout.lower.fusion.separable import FusionDecision
 from topi_ext.schedule.rule import Rule
 
 
 class Lowering(ABC):
-    """Lowering for one kind of target; called by :mod:`relay_layout.lower.passes` and ``stages``.
+    """Lowering for one kind of target, as :mod:`relay_layout.lower.passes` and ``stages`` call it.
 
     The methods are in the order in which compilation calls them.
     """
 
     tir_pipeline: ClassVar[str]
-    """TVM's name for the passes from scheduled functions to code."""
+    """The registered name of TVM's pass pipeline from scheduled functions to code."""
 
     @abstractmethod
     def check(self, module: tvm.IRModule) -> None:
-        """Raise TargetError if the target has no code for a converted network."""
+        """Raise TargetError for a converted network that the target cannot run."""
 
     @abstractmethod
     def legalize_passes(self) -> list[tvm.transform.Pass]:
-        """Passes that lower operators to functions of loops."""
+        """The passes that lower Relax operators to TIR functions."""
 
     @abstractmethod
-    def join_passes(self, decide: Decide | None) -> list[tvm.transform.Pass]:
-        """Passes that join groups of ``FuseOps``; ``decide`` is ``join`` of :func:`.passes.fuse_passes`."""
+    def separable_passes(self, decide: FusionDecision | None) -> list[tvm.transform.Pass]:
+        """The passes that merge groups of ``FuseOps`` for one kernel of two convolutions.
+
+        ``decide`` is the argument ``join`` of :func:`.passes.fuse_passes`; None leaves the decision to the
+        target.
+        """
 
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
-        """Schedule rules, most specific first."""
+        """The schedule rules for TIR functions, most specific first."""
 
     @abstractmethod
-    def annotated(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
-        """A scheduled function with the attributes that code generation needs."""
+    def with_codegen_attributes(self, scheduled: tirx.PrimFunc) -> tirx.PrimFunc:
+        """A scheduled function with the attributes that code generation reads."""
 
     @abstractmethod
     def buffer_passes(self) -> list[tvm.transform.Pass]:
@@ -47,20 +51,22 @@ class Lowering(ABC):
 
     @abstractmethod
     def launch_passes(self) -> list[tvm.transform.Pass]:
-        """Passes that decide how "main", whose caller passes its planned memory, launches kernels."""
+        """The passes over "main" that decide how it launches kernels; its memory is planned by then."""
 
     @abstractmethod
-    def compiler(self) -> AbstractContextManager[None]:
-        """The context in which TVM generates code for the target."""
+    def codegen_context(self) -> AbstractContextManager[None]:
+        """The context in which TVM must generate code for the target."""
 
     @abstractmethod
     def device_code(self, executable: Any) -> dict[str, bytes]:
-        """Device code to link with the host's; see :mod:`relay_layout.lower.library.device_code`."""
+        """Device code to link with the host code; see :mod:`relay_layout.lower.library.device_code`."""
 
     @property
     @abstractmethod
     def uses_matrices(self) -> bool:
-        """May kernels use the registers of :mod:`topi_ext.codegen.amx`?"""
+        """May kernels use AMX, for which a process must ask the operating system
+        (:mod:`topi_ext.codegen.amx`)?
+        """
 
 
 __all__ = ["Lowering"]

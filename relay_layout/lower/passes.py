@@ -4,17 +4,17 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.as_pass import as_pass
-from relay_layout.lower.fusion.chains import keep_chains_short
-from relay_layout.lower.fusion.growing_broadcasts import keep_growing_apart
+from relay_layout.lower.dynamic_shapes.definitions import define_before_use
+from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_of_new_extents
+from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
+from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.lookups import fuse_lookups
-from relay_layout.lower.fusion.separable import Decide
+from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.lowering_for import lowering_for
-from relay_layout.lower.memory.apart import keep_parts_apart
 from relay_layout.lower.memory.in_place import compute_in_place
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
+from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
 from relay_layout.lower.narrow_storage import narrow_intermediates
-from relay_layout.lower.open_sizes.definitions import define_before_use
-from relay_layout.lower.open_sizes.introduced_extents import keep_introducing_apart
 from relay_layout.targets import BuildTarget
 
 
@@ -24,14 +24,14 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         *lowering_for(target).legalize_passes(),
         relax.transform.AnnotateTIROpPattern(),
         as_pass(fuse_lookups),
-        as_pass(keep_growing_apart),
-        as_pass(keep_introducing_apart),
-        as_pass(keep_parts_apart),
-        as_pass(keep_chains_short),
+        as_pass(prevent_fusion_of_broadcasts),
+        as_pass(prevent_fusion_of_new_extents),
+        as_pass(prevent_fusion_of_parts),
+        as_pass(limit_chain_length),
     ]
 
 
-def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.transform.Pass]:
+def fuse_passes(target: BuildTarget, join: FusionDecision | None = None) -> list[tvm.transform.Pass]:
     """Fuse functions with their elementwise neighbours; the first pass forms the groups.
 
     ``join`` decides which depthwise convolutions are fused with the pointwise convolution of their result; by
@@ -40,7 +40,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
     groups = [
         relax.transform.FuseOps(),
         as_pass(define_before_use),
-        *lowering_for(target).join_passes(join),
+        *lowering_for(target).separable_passes(join),
     ]
     return [
         tvm.transform.Sequential(groups),
@@ -48,7 +48,7 @@ def fuse_passes(target: BuildTarget, join: Decide | None = None) -> list[tvm.tra
         # Before scheduling: a reshape is recognised by its unscheduled loops, and then needs no function.
         relax.transform.RewriteDataflowReshape(),
         relax.transform.DeadCodeElimination(),
-        as_pass(narrow_intermediates, target.stored),
+        as_pass(narrow_intermediates, target.storage_dtype),
     ]
 
 

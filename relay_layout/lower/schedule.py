@@ -45,7 +45,7 @@ def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.I
             if schedule is None:
                 continue
             scheduled = schedule.mod["main"].with_attr("tirx.is_scheduled", True)
-            updated.update_func(variable, lowering.annotated(scheduled))
+            updated.update_func(variable, lowering.with_codegen_attributes(scheduled))
             kernels.append(_kernel(str(variable.name_hint), function, rule))
             break
     return updated, kernels

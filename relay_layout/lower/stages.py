@@ -61,13 +61,13 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
     """Generate code for a module whose memory is planned, and link it; returns the shared library's bytes."""
     say("generating code")
     lowering = lowering_for(target)
-    with target.tvm_target, lowering.compiler():
+    with target.tvm_target, lowering.codegen_context():
         passes = [*lowering.launch_passes(), *machine_passes()]
         machine = tvm.transform.Sequential(passes)(with_capabilities(module, target))
         executable = generate(machine, target.tvm_target, lowering.tir_pipeline)
         code = lowering.device_code(executable)
     say("linking")
-    return link_executable(executable, target.foreign_machine, code, matrices=lowering.uses_matrices)
+    return link_executable(executable, target.cross_architecture, code, matrices=lowering.uses_matrices)
 
 
 def _count_functions(module: tvm.IRModule) -> int:

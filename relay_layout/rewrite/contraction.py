@@ -15,6 +15,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from relay_layout.ir import Constant, Expression, dtype_of, operator_name, rebuild_functions, shape_of
 
 OPERANDS = 2
+"""Operands of an einsum that is a matrix product."""
 
 
 def contractions_as_products(module: tvm.IRModule) -> tvm.IRModule:

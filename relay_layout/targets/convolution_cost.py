@@ -1,4 +1,4 @@
-"""What a convolution is estimated to take on a processor in given layouts."""
+"""The estimated time of a convolution on a CPU, by its layouts."""
 
 from collections.abc import Sequence
 from math import prod
@@ -8,13 +8,14 @@ from relay_layout.graph import Node
 from relay_layout.ir import ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, merged, packed_kernel
+from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, packed_kernel, with_merged_groups
 from relay_layout.targets.cpu_costs import CpuCosts
 from relay_layout.targets.phases import Phases, phases_of
-from topi_ext.workload import ConvolutionWorkload, in_depth
+from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
-"""Shares of the multiply-add peak that plain vector loops reach, by where the result has its channels.
+"""Shares of the multiply-add peak that loops without register tiles reach, by the layout of the result:
+channels last, in blocks, or first.
 
 Measured on AVX-512: conv3d 3x3x3 of 32 to 64 channels, and conv2d_transpose 4x4 of 128 to 64. Vectors along
 channels read one element of the data for all lanes; along a row they gather.
@@ -22,16 +23,17 @@ channels read one element of the data for all lanes; along a row they gather.
 
 
 NOT_IN_ROWS_US = 1000.0
-"""Of a convolution of an image of unknown size in another layout than channels last."""
+"""The cost of a convolution of images of dynamic size in another layout than channels last: more than
+transforms of the image would cost."""
 
 
 def cpu_convolution_us(
     node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: CpuCosts
 ) -> float:
-    """Estimated microseconds of the default kernel.
+    """Estimated microseconds of the kernel that is chosen for a convolution in these layouts.
 
-    Where spatial extents are symbolic, 0 with channels last, in which pixels are rows, and for a first layer
-    that reads few channels as they come; otherwise more than transforms, which then count as next to nothing.
+    With symbolic spatial extents, 0 for channels last, which has the kernels for dynamic sizes, and for a
+    first layer that reads few channels as they are; :data:`NOT_IN_ROWS_US` for other layouts.
     """
     if not is_static(convolution.image):
         is_first = layouts.data == convolution.channels_first and convolution.in_channels < SMALLEST_BLOCK
@@ -48,7 +50,7 @@ def cpu_convolution_us(
 
 
 def _phases_us(node: Node, phases: Phases, target: CpuCosts) -> float:
-    """The convolution of all phases, and the copy that reads each element of the result and writes it."""
+    """The convolution of all phases, and the copy of the result, if one is needed."""
     convolution, facts = phases.convolution, target.facts
     microseconds = _tiled_us(node, convolution, phases.layouts, phases, target)
     if not phases.needs_copy:
@@ -61,7 +63,7 @@ def _phases_us(node: Node, phases: Phases, target: CpuCosts) -> float:
 def _tiled_us(
     node: Node, convolution: Convolution, layouts: ConvolutionLayouts, window: Any, target: CpuCosts
 ) -> float:
-    """Register tiles; a 1-D convolution runs as that of an image with one row, a 3-D one plane by plane.
+    """The estimate for a kernel with register tiles; a 1-D convolution is one of images of one row.
 
     ``window`` has strides, padding and dilation: the node's attributes, or phases.
     """
@@ -69,7 +71,7 @@ def _tiled_us(
     rank = len(convolution.spatial)
     weight = convolution.weight
     if weight is not None:
-        convolution, layouts = merged(convolution, layouts)
+        convolution, layouts = with_merged_groups(convolution, layouts)
     packed = packed_kernel(convolution, layouts.kernel, layouts.out)
     before, after = ints(window.padding[:rank]), ints(window.padding[rank:])
     strides, dilation = ints(window.strides), ints(window.dilation)
@@ -91,11 +93,13 @@ def _tiled_us(
         out_dtype=node.results[0].dtype,
     )
     if rank == len("DHW"):
-        planes = (convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0])
-        workload = in_depth(workload, planes)
+        depth = SpatialAxis(
+            convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0]
+        )
+        workload = volume_workload(workload, depth)
     if weight is not None:
         workload = target.kernel_form(workload, weight)
-    # Winograd's weights are transformed when compiling.
+    # Winograd kernels need constant weights, which are transformed at compile time.
     choice = target.kernels.choose(workload, winograd=weight is not None)
     microseconds = choice.microseconds
     plain = (layouts.data, layouts.out).count(convolution.channels_last)
@@ -103,7 +107,9 @@ def _tiled_us(
 
 
 def _loops_us(node: Node, convolution: Convolution, layouts: ConvolutionLayouts, target: CpuCosts) -> float:
-    """Multiply-adds at a share of the peak, and every byte once."""
+    """The estimate for loops without register tiles: a share of the multiply-add peak, and every byte
+    once.
+    """
     data, weight, result = node.operands[0], node.operands[1], node.results[0]
     text = str(node.attributes.out_layout or node.attributes.data_layout)
     extents = dict(zip(text, result.shape or (), strict=False))
@@ -130,7 +136,7 @@ def _batch(convolution: Convolution) -> int:
 
 
 def _pair(numbers: Sequence[int], missing: int) -> tuple[int, int]:
-    """Those for rows and columns; ``missing`` for the rows of one axis."""
+    """The last two of ``numbers``, for rows and columns; ``missing`` for rows if there is only one."""
     return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (missing, numbers[0])
 
 

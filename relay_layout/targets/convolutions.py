@@ -1,4 +1,4 @@
-"""Convolutions in their own letters: extents, and the layouts of data and kernel that go together."""
+"""Extents of convolutions, and the layouts of data, kernel and result that go together."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from relay_layout.graph import Node
 from relay_layout.ir import Extent, constant_array, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
+from topi_ext.divisors import divisors
 from topi_ext.word_forms import ByteWeight
 
 CONVOLUTION_AXES = {
@@ -43,6 +44,7 @@ and for a transposed convolution those of a group.
 """
 
 SMALLEST_BLOCK = 4
+"""Channels in the smallest block; fewer channels are stored in a layout without blocks."""
 
 
 def is_transposed(operator: str) -> bool:
@@ -128,7 +130,10 @@ def convolution_with(
 
 
 def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayouts | None:
-    """The usual combination for a data layout; a smaller block where the asked one does not divide."""
+    """The usual layouts for a data layout; None without a kernel for it.
+
+    A block that does not divide the channels becomes a smaller one.
+    """
     if not data.is_blocked:
         return plain_layouts(convolution, str(data))
     if data.blocked_axes != ("C",) or str(data.primal_layout) != convolution.channels_first:
@@ -137,7 +142,7 @@ def desired_layouts(convolution: Convolution, data: Layout) -> ConvolutionLayout
 
 
 def blocks_fit(convolution: Convolution, layouts: ConvolutionLayouts) -> bool:
-    """Whether the blocks of data, kernel and result divide the channels."""
+    """Do the blocks of data, kernel and result divide the channels?"""
     inputs, outputs, groups = convolution.in_channels, convolution.out_channels, convolution.groups
     own = (inputs, outputs // groups) if convolution.is_transposed else (inputs // groups, outputs)
     sides = [(layouts.data, "C", inputs), (layouts.out, "C", outputs)]
@@ -146,7 +151,9 @@ def blocks_fit(convolution: Convolution, layouts: ConvolutionLayouts) -> bool:
 
 
 def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
-    """The usual kernel layout for plain data; where none is usual, the axes in the order of the data's."""
+    """Plain data and result with the usual kernel layout, else with the kernel's axes in the order of the
+    data's.
+    """
     named = DEPTHWISE if convolution.operator == "nn.conv2d" and convolution.is_depthwise else ""
     usual = USUAL_KERNELS[named or convolution.operator].get(data)
     letters = {"N": "I", "C": "O"} if convolution.is_transposed else {"N": "O", "C": "I"}
@@ -155,11 +162,12 @@ def plain_layouts(convolution: Convolution, data: str) -> ConvolutionLayouts:
 
 
 def fitting_layouts(convolution: Convolution, data: str, out: str) -> ConvolutionLayouts:
-    """The combination nearest to ``data`` and ``out`` that fits the channels, with its kernel layout.
+    """The layouts nearest to ``data`` and ``out`` that fit the channels, with their kernel layout.
 
-    A block that does not divide becomes the next smaller one; channels without any block of at least
-    4 are stored last, for which kernels take any number. Few input channels (a first layer) stay first:
-    the kernel broadcasts single elements, so another layout would only add a transform.
+    A block that does not divide the channels is halved until it does; below :data:`SMALLEST_BLOCK` the layout
+    is channels last, whose kernels take any number of channels. Data with fewer channels than that, as of a
+    first layer, stays channels first: its kernel broadcasts single elements, so that another layout would
+    only add a transform.
     """
     spatial, last = convolution.spatial, convolution.channels_last
     out = _fitting_memory(convolution, convolution.out_channels, out)
@@ -188,7 +196,9 @@ def fitting_layouts(convolution: Convolution, data: str, out: str) -> Convolutio
 
 
 def _transposed_kernel(convolution: Convolution, data: str, out: str) -> str:
-    """Outputs innermost, in vectors of the result's block where that divides those of a group."""
+    """The kernel layout of a transposed convolution: vectors of outputs innermost, as long as the result's
+    block if that divides the outputs of a group.
+    """
     spatial = convolution.spatial
     block, vector = Layout.parse(data).block("C"), Layout.parse(out).block("C")
     inner = f"{block}i" if block > 1 else ""
@@ -198,7 +208,9 @@ def _transposed_kernel(convolution: Convolution, data: str, out: str) -> str:
 
 
 def _fitting_memory(convolution: Convolution, channels: int, layout: str) -> str:
-    """``layout`` with the largest block that divides; channels last where none of at least 4 does."""
+    """``layout`` with its block halved until it divides ``channels``; channels last below the smallest
+    block.
+    """
     block = Layout.parse(layout).block("C")
     if block == 1:
         return layout
@@ -208,11 +220,10 @@ def _fitting_memory(convolution: Convolution, channels: int, layout: str) -> str
 
 
 def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
-    """The layout in which lowering stores a constant kernel: a vector of outputs innermost.
+    """The layout in which lowering stores a constant kernel, given the layouts ``kernel`` and ``out``.
 
-    Where the outputs of a group do not fill its vectors, each group ends in zeros.
-    ``out`` is the layout of the result. Costs are estimated for this layout and lowering packs into it, so
-    both ask here.
+    Vectors of outputs are innermost; if the outputs of a group do not fill them, the last vector of each
+    group is padded with zeros. Cost estimates and lowering both use this function.
     """
     spatial = convolution.spatial
     if _has_tiled_kernel(convolution):
@@ -229,18 +240,19 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
     return f"{spatial}IO" if out == convolution.channels_last and kernel.isupper() else kernel
 
 
-def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convolution, ConvolutionLayouts]:
-    """A convolution as its kernel computes it where the weight is constant; transposed ones as they are.
+def with_merged_groups(
+    convolution: Convolution, layouts: ConvolutionLayouts
+) -> tuple[Convolution, ConvolutionLayouts]:
+    """A convolution with adjacent groups merged until the outputs of a group fill the blocks of the result.
 
-    Outputs of a group that do not fill a block would make every lane of it read another input. Neighbouring
-    groups are then taken for one, with zeros where they do not meet, until their outputs fill blocks.
+    For constant weights: merging adds zeros where an output does not read an input. Without it, the lanes of
+    a block would read different inputs. Transposed and depthwise convolutions are returned as they are.
     """
     groups, block = convolution.groups, Layout.parse(layouts.out).block("C")
     if groups == 1 or block == 1 or convolution.is_depthwise or convolution.is_transposed:
         return convolution, layouts
     outputs = convolution.out_channels // groups
-    factors = [count for count in range(1, groups + 1) if groups % count == 0]
-    filling = [count for count in factors if outputs * count % block == 0]
+    filling = [count for count in divisors(groups) if outputs * count % block == 0]
     factor = filling[0] if filling else groups
     if factor == 1 or factor > MOST_MERGED:
         return convolution, layouts
@@ -250,18 +262,18 @@ def merged(convolution: Convolution, layouts: ConvolutionLayouts) -> tuple[Convo
 
 
 MOST_MERGED = 16
-"""Groups taken for one multiply that many times as much, most of it zeros."""
+"""The most groups to merge, which is also the factor on multiply-adds, most of them by zeros."""
 
 
 def _has_tiled_kernel(convolution: Convolution) -> bool:
-    """Whether register tiles are scheduled for it; the others run as plain vector loops."""
+    """Is it scheduled with register tiles, rather than as plain vector loops?"""
     return convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
 def output_lanes(channels: int) -> int:
-    """Output channels in one vector of a kernel for channels-last results; zeros fill the last vector.
+    """Lanes of the vectors of outputs in a kernel for channels-last results; zeros fill the last vector.
 
-    ``channels`` are those of a group.
+    ``channels`` are the output channels of a group.
     """
     return next((lanes for lanes in (4, 8) if channels <= lanes), 16)
 
@@ -277,8 +289,8 @@ __all__ = [
     "desired_layouts",
     "fitting_layouts",
     "is_transposed",
-    "merged",
     "output_lanes",
     "packed_kernel",
     "plain_layouts",
+    "with_merged_groups",
 ]

@@ -1,4 +1,4 @@
-"""CPU targets: a processor, the forms that its kernels compute in, and what these cost."""
+"""CPU targets: the processor, the number formats of its kernels, and their estimated times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from topi_ext.workload import ConvolutionWorkload
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTarget(BuildTarget):
-    """A processor with vector units, whose code LLVM generates.
+    """A CPU, for which LLVM generates code.
 
-    ``features`` are the extensions that an artifact built for it needs at run time.
+    ``features`` are the instruction-set extensions that an artifact for it needs at run time.
     """
 
     processor: Processor
@@ -45,12 +45,12 @@ class CpuTarget(BuildTarget):
 
     @property
     def widened_dtypes(self) -> tuple[str, ...]:
-        """float16 is computed in by ARM processors with ``fullfp16`` alone."""
+        """Only ARM processors with ``fullfp16`` compute in float16."""
         return ("bfloat16",) if "fullfp16" in self.features else ("bfloat16", "float16")
 
     @property
     def has_branches(self) -> bool:
-        """The virtual machine's."""
+        """The virtual machine executes branches."""
         return True
 
     def manifest(self) -> dict[str, Any]:
@@ -80,13 +80,13 @@ class CpuTarget(BuildTarget):
         return self.float_form(self.kernels.fastest(forms, any_size=any_size))
 
     def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
-        """As :meth:`kernel_form`, with convolutions of bytes as they are."""
+        """As :meth:`kernel_form`, for convolutions of floats; others are returned as they are."""
         if self.precision != "bf16":
             return workload
         return self.kernels.fastest((*bfloat16_forms(workload, self.processor), workload))
 
     def multiply_adds_per_us(self, dtype: str) -> float:
-        """The peak of all threads, in elements of a data type."""
+        """The peak rate of multiply-adds of all threads, in elements of ``dtype`` per microsecond."""
         processor = self.processor
         lanes = processor.lanes(DTYPE_BYTES.get(dtype, 4))
         return processor.vectors_per_cycle * lanes * processor.threads * self.facts.gigahertz * 1e3
@@ -99,11 +99,11 @@ class CpuTarget(BuildTarget):
 
 
 ANALYSED = "only kernels of CPUs are analysed; give a CPU target"
-"""Nothing models the machine code of GPUs."""
+"""The default reason of :func:`require_cpu`."""
 
 
 def require_cpu(target: BuildTarget, why: str = ANALYSED) -> CpuTarget:
-    """``target``, for what is done for processors alone; TargetError, which says ``why``, for another."""
+    """``target`` if it is a CPU; TargetError with the reason ``why`` if not."""
     if not isinstance(target, CpuTarget):
         raise TargetError(f"target {target.name}: {why}")
     return target

@@ -1,4 +1,4 @@
-"""What estimates of operators on a processor are made from."""
+"""The interface through which cost estimates see a CPU target."""
 
 from typing import Protocol
 
@@ -21,7 +21,7 @@ class CpuCosts(Protocol):
 
     @property
     def kernels(self) -> KernelChooser:
-        """The kernels of convolutions, and what they take."""
+        """The chooser of kernels of convolutions, with their times."""
         ...
 
     def kernel_form(
@@ -31,7 +31,7 @@ class CpuCosts(Protocol):
         ...
 
     def multiply_adds_per_us(self, dtype: str) -> float:
-        """The peak of all threads, in elements of a data type."""
+        """The peak rate of multiply-adds of all threads, in elements of ``dtype`` per microsecond."""
         ...
 
 

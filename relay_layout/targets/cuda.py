@@ -94,7 +94,7 @@ class CudaTarget(BuildTarget):
 
     @property
     def stored_bytes(self) -> int:
-        return DTYPE_BYTES[self.stored]
+        return DTYPE_BYTES[self.storage_dtype]
 
     def manifest(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Matrix products: which run as pointwise convolutions of rows, and what all of them cost on a processor."""
+"""Matrix products on CPUs: which of them run as pointwise convolutions of rows, and their estimated time."""
 
 from collections.abc import Sequence
 from math import prod
@@ -13,20 +13,21 @@ from topi_ext.word_forms import ByteWeight
 from topi_ext.workload import ConvolutionWorkload
 
 ROWS = {2: "WC", 3: "NWC", 4: "NHWC"}
-"""What rows of a matrix are to a convolution, by their number of axes."""
+"""The data layout of rows of a matrix as a convolution, by the rank of the tensor."""
 
 LOOPS_SHARE = 0.1
-"""Share of the multiply-add peak that plain vector loops reach in products of two computed matrices."""
+"""The share of the multiply-add peak that products of two activations reach."""
 
 
 def kernel_layout(columns: Extent) -> str:
-    """How a constant matrix of so many columns is stored: in vectors of them, the last one padded."""
+    """The layout in which a constant matrix is stored: in vectors of columns, the last one padded."""
     return f"OI{output_lanes(columns)}o" if isinstance(columns, int) else "IO"
 
 
 def cpu_matmul_us(node: Node, target: CpuCosts) -> float:
-    """Estimated microseconds of a product of static shapes: those of the kernel, or multiply-adds and every
-    byte once.
+    """Estimated microseconds of a product of static shapes.
+
+    By its kernel if the second operand is constant, else by the multiply-add peak and the bytes moved.
     """
     left, right = node.operands
     result = node.results[0]
@@ -44,7 +45,7 @@ def cpu_matmul_us(node: Node, target: CpuCosts) -> float:
 def product_workload(
     shape: Sequence[Extent], columns: int, dtype: str, out_dtype: str | None = None
 ) -> ConvolutionWorkload:
-    """The pointwise convolution that rows of ``shape`` by a constant matrix of ``columns`` run as.
+    """The pointwise convolution that computes rows of ``shape`` by a constant matrix of ``columns``.
 
     ``shape`` is that of the data, as many axes as :data:`ROWS` has; ``out_dtype`` is ``dtype`` if not given.
     """
@@ -70,7 +71,7 @@ def product_workload(
 
 
 def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload | None:
-    """The convolution that a product of rows by a constant matrix runs as."""
+    """The pointwise convolution that computes a product by a constant matrix; None for other products."""
     if matrix.constant is None or matrix.rank != 2 or rows.rank not in ROWS or rows.dtype != matrix.dtype:
         return None
     if rows.dtype not in DTYPE_BYTES or result.dtype not in DTYPE_BYTES:

@@ -1,4 +1,4 @@
-"""What is known of each family of targets, as data."""
+"""Facts about families of targets: layouts with kernels, and rates for cost estimates."""
 
 from dataclasses import dataclass
 
@@ -15,17 +15,17 @@ class TargetFacts:
     """The clock that turns cycles into time."""
 
     gigabytes_per_second: float
-    """The bandwidth of one pass over activations that are in the last-level cache."""
+    """The bandwidth of reading or writing activations that are in the last-level cache."""
 
     launch_us: float
-    """The cost of entering one kernel."""
+    """Microseconds to launch one kernel."""
 
     strided_window_penalty: float
-    """The factor by which pooling is slower if channels are not innermost."""
+    """The factor on poolings and reductions along the innermost dimension."""
 
     channels_last_penalty: float
-    """The share that each NHWC side adds to the time of a convolution: its pixels lie a power of two apart,
-    and so map to few cache sets."""
+    """The share that NHWC data, and an NHWC result, each add to the time of a convolution: pixels are
+    often a power of two of bytes apart, and so map to few cache sets."""
 
     def moving_us(self, moved: float) -> float:
         """Microseconds to read or write ``moved`` bytes once."""

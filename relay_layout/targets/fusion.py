@@ -1,4 +1,4 @@
-"""Which elementwise operators join the kernel before them, and what it costs to keep them from it."""
+"""Which elementwise operators are fused into the kernel before them, and what it costs to prevent that."""
 
 from relay_layout.graph import Node, Value
 from relay_layout.ir import is_static, size_in_bytes
@@ -9,8 +9,11 @@ from relay_layout.targets.target import BuildTarget
 MATMUL = "matmul"
 
 
-def joined_operand(node: Node) -> Value | None:
-    """The operand into whose kernel an elementwise operator is fused, which nothing else then reads."""
+def fused_operand(node: Node) -> Value | None:
+    """The operand into whose kernel an elementwise operator is fused; None if there is none.
+
+    The operator is its only reader, and has a result of the same shape.
+    """
     if not is_elementwise(node.operator):
         return None
     for value in node.operands:
@@ -23,13 +26,13 @@ def joined_operand(node: Node) -> Value | None:
     return None
 
 
-def parting_us(machine: BuildTarget, value: Value) -> float:
-    """Microseconds that a transform of ``value`` costs beside its own, by what it parts.
+def fusion_break_us(machine: BuildTarget, value: Value) -> float:
+    """Microseconds that a transform of ``value`` costs by preventing fusion, in addition to its own time.
 
-    An elementwise reader that would have joined the kernel that writes ``value`` becomes a kernel of its own,
-    which reads all of it and writes as much.
+    An elementwise reader that would have been fused into the kernel that writes ``value`` becomes a kernel of
+    its own, which reads all of it and writes as much. 0 where nothing would have been fused.
     """
-    if len(value.consumers) != 1 or joined_operand(value.consumers[0][0]) is not value:
+    if len(value.consumers) != 1 or fused_operand(value.consumers[0][0]) is not value:
         return 0.0
     if value.shape is None or not is_static(value.shape):
         return machine.facts.launch_us
@@ -37,4 +40,4 @@ def parting_us(machine: BuildTarget, value: Value) -> float:
     return machine.facts.launch_us + machine.facts.moving_us(moved)
 
 
-__all__ = ["MATMUL", "joined_operand", "parting_us"]
+__all__ = ["MATMUL", "fused_operand", "fusion_break_us"]

@@ -1,4 +1,6 @@
-"""The layouts that a convolution may run in: offered by the target, or pinned by the caller."""
+"""The layouts that convolutions may run in: all that the target has kernels for, or those the caller
+names.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,20 +19,21 @@ from relay_layout.targets.convolutions import (
     desired_layouts,
     fitting_layouts,
 )
-from relay_layout.targets.fusion import MATMUL, joined_operand
+from relay_layout.targets.fusion import MATMUL, fused_operand
 from relay_layout.targets.target import BuildTarget
 
 COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-"""The convolutions whose positions ``skip_layers`` of a request names; Relay counts nn.conv2d."""
+"""The convolutions that indices in ``skip_layers`` of a request count, nn.conv2d as in Relay and 1-D and
+3-D ones."""
 
 TRANSPOSED = tuple(name for name in CONVOLUTION_AXES if name not in COUNTED)
-"""Convolutions that take the layouts of the others if the caller does not name them."""
+"""Transposed convolutions, which may take the layouts named for others."""
 
 TRANSPOSE = "permute_dims"
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
-"""Operators that move no data."""
+"""Operators that only change the shape, and so move no data."""
 POOLINGS = tuple(f"nn.{kind}_pool{rank}d" for kind in ("max", "avg", "adaptive_avg") for rank in (1, 2, 3))
 
 
@@ -41,7 +44,7 @@ class TargetOffers:
         self.target = target
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        """All combinations of the target's blocks of channels and channels last, for data and result."""
+        """Every combination, for data and result, of the target's channel blocks and of channels last."""
         convolution = convolution_of(node)
         if convolution is None:
             return
@@ -55,16 +58,19 @@ class TargetOffers:
     def with_cost(
         self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts
     ) -> ConvolutionLayouts:
-        """The layouts, with the estimated microseconds of their default kernel if their blocks fit."""
+        """The layouts with the estimated microseconds of their kernel; as they are if their blocks do not
+        fit.
+        """
         if not blocks_fit(convolution, layouts):
             return layouts
         cost = self.target.convolution_us(node, convolution, layouts)
         return ConvolutionLayouts(layouts.data, layouts.kernel, layouts.out, cost)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        """Microseconds to move an operator's bytes; more if a window or a reduction runs along a vector.
+        """Estimated microseconds of an operator in these layouts: the time to move its bytes, for most.
 
-        An operator that is fused into the kernel of one operand moves only the other operands.
+        More if a window or a reduction runs along the innermost dimension. An operator that is fused into the
+        kernel of one operand moves only its other operands.
         """
         if node.operator in CONVOLUTION_AXES:
             return self._original_cost(node)
@@ -73,10 +79,10 @@ class TargetOffers:
         if node.operator in VIEWS:
             return 0.0
         facts = self.target.facts
-        joined = joined_operand(node)
+        fused = fused_operand(node)
         tensors = [*node.operands, *node.results]
-        if joined is not None:
-            tensors = [value for value in node.operands if value is not joined]
+        if fused is not None:
+            tensors = [value for value in node.operands if value is not fused]
         moved = sum(
             size_in_bytes(value.shape or (), value.dtype) for value in tensors if value.constant is None
         )
@@ -97,7 +103,7 @@ class TargetOffers:
 
 
 def _swept_axes(node: Node) -> str:
-    """The axes that a window or a reduction runs along; a vector must not."""
+    """The axes, in generic letters, that a window or a reduction runs along, where vectors would be slow."""
     rank = node.operands[0].rank
     if node.operator in POOLINGS:
         text = str(node.attributes.layout)
@@ -109,13 +115,13 @@ def _swept_axes(node: Node) -> str:
 
 @dataclass
 class DesiredOffers:
-    """The caller's ``desired_layouts``: one entry for each operator that is to be converted.
+    """The layouts of the caller's ``desired_layouts``, by operator.
 
-    Keys are Relay's operator names ("nn.conv2d"), values one layout for each operand, "default"
-    for the kernel standing for the one that goes with the data layout. ``convolutions`` are those of the
-    graph; LayoutError where an entry does not fit one of them. ``followers`` are convolutions without an
-    entry that may take the layouts of the others, where that leaves fewer transforms; other operators without
-    one always may. ``reasons`` takes down, by node name, why a desired layout was not offered.
+    Keys are Relay's operator names ("nn.conv2d"); values have one layout per operand, where "default" for the
+    kernel is the usual one for the data layout. ``convolutions`` are those of the graph; LayoutError if an
+    entry does not fit one of them. ``followers`` are convolutions without an entry that may take the layouts
+    named for others if that leaves fewer transforms. ``reasons`` collects, by node name, why a desired layout
+    could not be offered.
     """
 
     desired: Mapping[str, Sequence[str]]
@@ -133,7 +139,7 @@ class DesiredOffers:
                     _check_kernel_fits(node, entry[1])
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        """The desired combination, or nothing where it does not fit; those of others for a follower."""
+        """The desired combination, if it fits; for a follower its own layouts and those named for others."""
         entry, convolution = desired_entry(self.desired, node), convolution_of(node)
         if node.operator in self.followers and convolution is not None:
             yield from self._followed(node, convolution)
@@ -152,7 +158,7 @@ class DesiredOffers:
         yield self.base.with_cost(node, convolution, usual)
 
     def _followed(self, node: Node, convolution: Convolution) -> Iterable[ConvolutionLayouts]:
-        """The layouts that the node has, and those that others are to have."""
+        """The present layouts of the node, and those that are named for others."""
         data = str(node.attributes.data_layout)
         own = ConvolutionLayouts(
             data, str(node.attributes.kernel_layout), str(node.attributes.out_layout or data)
@@ -166,12 +172,12 @@ class DesiredOffers:
                     yield self.base.with_cost(node, convolution, layouts)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        """That of the target."""
+        """As of :class:`TargetOffers`."""
         return self.base.operator_cost(node, operands, results)
 
 
 def desired_entry(desired: Mapping[str, Sequence[str]], node: Node) -> Sequence[str] | None:
-    """The desired layouts of a node; depthwise nn.conv2d may have an entry of their own."""
+    """The desired layouts of a node, or None; depthwise nn.conv2d may have an entry of their own."""
     if DEPTHWISE in desired and node.operator == "nn.conv2d":
         convolution = convolution_of(node)
         if convolution is not None and convolution.is_depthwise:
@@ -199,7 +205,7 @@ def _check_kernel_fits(node: Node, layout: str) -> None:
 
 
 def _of_same_kind(given: Layout, axes: str) -> str:
-    """The layout of ``axes`` that has batch, channels and pixels in the order and blocks of ``given``."""
+    """The layout with ``axes`` that orders and blocks batch, channels and spatial axes as ``given`` does."""
     own = "".join(axis for axis in axes if axis not in "NC")
     others = [part for part in given.primal if part not in "NC"]
     text = str(given)

@@ -25,8 +25,8 @@ class PhaseAxis:
     """One spatial axis: for each phase a convolution of ``window`` taps, padded by ``before`` and ``after``.
 
     Element p of the ``extent`` elements of the result is in phase ``(p + skipped) % stride``, at
-    ``(p + skipped) // stride``. Phases from ``phases`` on have no tap, and are zero. ``stacked`` is the extent of
-    a phase; both extents may be symbolic. ``is_identity`` where the only phase is the result.
+    ``(p + skipped) // stride``. Phases from ``phases`` on have no tap, and are zero. ``stacked`` is the
+    extent of a phase; both extents may be symbolic. ``is_identity`` where the only phase is the result.
     """
 
     stride: int

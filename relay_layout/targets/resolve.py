@@ -1,4 +1,4 @@
-"""Names, descriptions and TVM targets, and what they resolve to."""
+"""Resolution of target names, TVM's JSON and TVM targets to :class:`.target.BuildTarget`."""
 
 import json
 import os
@@ -83,19 +83,14 @@ def resolve_target(
     that cannot be read.
     """
     if isinstance(target, BuildTarget):
-        settled = {
-            "threads": threads in (None, target.threads),
-            "precision": precision in ("fp32", target.precision),
-            "winograd": winograd,
-            "tuning_records": not tuning_records,
-            "shipped_records": shipped_records,
-        }
-        changed = [name for name, same in settled.items() if not same]
-        if changed:
-            raise TargetError(
-                f"target {target.name} is resolved, so {', '.join(changed)} cannot change it; give these to "
-                "resolve_target"
-            )
+        _check_unchanged(
+            target,
+            threads=threads in (None, target.threads),
+            precision=precision in ("fp32", target.precision),
+            winograd=winograd,
+            tuning_records=not tuning_records,
+            shipped_records=shipped_records,
+        )
         return target
     check_threads(threads)
     if precision not in STORED:
@@ -119,6 +114,16 @@ def resolve_target(
         kernels=replace(found.kernels, records=records, winograd=winograd),
         transforms=TransformTimes(records.database.transforms(found.machine)),
     )
+
+
+def _check_unchanged(target: BuildTarget, **unchanged: bool) -> None:
+    """TargetError for options, by name, that would change a resolved target."""
+    changed = [name for name, same in unchanged.items() if not same]
+    if changed:
+        raise TargetError(
+            f"target {target.name} is resolved, so {', '.join(changed)} cannot change it; give these to "
+            "resolve_target"
+        )
 
 
 def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:

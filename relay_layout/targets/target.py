@@ -1,4 +1,4 @@
-"""What compilation knows of any kind of target: what TVM compiles for, and what operators cost."""
+"""The interface of targets: what TVM compiles for, and what operators cost."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -31,10 +31,9 @@ class BuildTarget(ABC):
     """A target as compilation needs it; :class:`~relay_layout.targets.cpu.CpuTarget` and
     :class:`~relay_layout.targets.cuda.CudaTarget` are the kinds.
 
-    ``name`` is what was asked for, :attr:`description` what it resolved to. ``architecture`` is that of the
-    machine that calls the kernels. ``kernels`` chooses the kernels of convolutions, and so knows their cost;
-    ``transforms`` has the measured times of layout transforms. ``precision`` is what floats are multiplied
-    in.
+    ``name`` is the name that was asked for, :attr:`description` what it resolved to. ``architecture`` is that
+    of the host, which calls the kernels. ``kernels`` chooses the kernels of convolutions and estimates their
+    time; ``transforms`` has recorded times of layout transforms. ``precision`` is that of products of floats.
     """
 
     name: str
@@ -46,50 +45,50 @@ class BuildTarget(ABC):
     precision: Precision = "fp32"
 
     @property
-    def stored(self) -> str:
+    def storage_dtype(self) -> str:
         """The dtype in which float32 tensors are stored between kernels."""
         return STORED[self.precision]
 
     @property
-    def foreign_machine(self) -> str:
-        """The architecture to cross-compile for; empty if it is that of this machine."""
+    def cross_architecture(self) -> str:
+        """The architecture to cross-compile for; empty if it is this machine's."""
         return "" if self.architecture == architecture() else self.architecture
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """The target in a few words, for people."""
+        """A short description for messages."""
 
     @property
     @abstractmethod
     def machine(self) -> Machine:
-        """What kernels are chosen and tuned for; records are kept under its name."""
+        """What kernels are chosen and tuned for; records are stored under its name."""
 
     @property
     @abstractmethod
     def threads(self) -> int:
-        """Threads of the host that a kernel is shaped for."""
+        """Host threads that kernels are scheduled for."""
 
     @property
     @abstractmethod
     def widened_dtypes(self) -> tuple[str, ...]:
-        """Floating-point types for which kernels of this target compute in float32 instead."""
+        """Floating-point dtypes in which kernels compute in float32 instead."""
 
     @property
     @abstractmethod
     def has_branches(self) -> bool:
-        """Can the code of a network branch on its data?"""
+        """Can a network branch on the values of tensors at run time?"""
 
     @abstractmethod
     def manifest(self) -> dict[str, Any]:
-        """The target as an artifact declares it."""
+        """The target's entry in an artifact's manifest: what a machine needs to run the code."""
 
     @abstractmethod
     def convolution_us(self, node: Node, convolution: Convolution, layouts: ConvolutionLayouts) -> float:
         """Estimated microseconds of the default kernel of a convolution in these layouts."""
 
     def matmul_us(self, node: Node) -> float:
-        """Estimated microseconds of a matrix product; 0 where extents are symbolic, or where one is 0."""
+        """Estimated microseconds of a matrix product; 0 for symbolic extents, and for an extent of 0."""
         shapes = [value.shape for value in (*node.operands, *node.results)]
         if any(not shape or not is_static(shape) or 0 in shape for shape in shapes):
             return 0.0
@@ -97,7 +96,7 @@ class BuildTarget(ABC):
 
     @abstractmethod
     def static_matmul_us(self, node: Node) -> float:
-        """As :meth:`matmul_us`, for shapes that are static and not empty."""
+        """As :meth:`matmul_us`, called for static, non-empty shapes only."""
 
 
 __all__ = ["STORED", "BuildTarget", "Precision"]

@@ -1,4 +1,4 @@
-"""What a layout transform is estimated to take, and from what."""
+"""The estimated time of a layout transform, and where the estimate comes from."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +13,8 @@ from relay_layout.targets.target import BuildTarget
 from topi_ext.workload import TransformWorkload
 
 PriceSource = Literal["measured", "fitted", "modelled"]
-"""A time on record of just this transform, one read off a line through others on record, or bytes moved."""
+"""A recorded time of this very transform, an interpolation of recorded times, or an estimate by bytes
+moved."""
 
 PRICE_SOURCES: tuple[str, ...] = get_args(PriceSource)
 
@@ -30,7 +31,9 @@ class TransformPrice:
 
 
 def transform_price(machine: BuildTarget, value: Value, source: Layout, target: Layout) -> TransformPrice:
-    """Of ``value`` brought from one layout into another; constants, which are folded, cost nothing."""
+    """The price of transforming ``value`` between layouts; 0 for constants, which are folded at compile
+    time.
+    """
     if value.constant is not None or value.shape is None:
         return TransformPrice(0.0, "modelled")
     facts = machine.facts
@@ -39,13 +42,13 @@ def transform_price(machine: BuildTarget, value: Value, source: Layout, target: 
     if time is not None:
         return TransformPrice(facts.launch_us + time.microseconds, time.source)
     moved = facts.moving_us(2 * size_in_bytes(value.shape, value.dtype))
-    # Beside kernels that were measured on a slow machine, what was modelled for another would seem cheap.
+    # Scaled as estimates of kernels are, to compare with times that were measured on this machine.
     one = facts.launch_us + machine.kernels.estimate_scale * moved
     return TransformPrice(_passes(value, source, target) * one, "modelled")
 
 
 def _passes(value: Value, source: Layout, target: Layout) -> int:
-    """How often the elements are moved: padding is cut off and added apart from the transform between."""
+    """How many passes move the elements: removing and adding padding are passes of their own."""
     if source.alignments == target.alignments or len(source.primal) != len(target.primal):
         return 1
     steps = (source, source.unaligned, target.unaligned, target)
@@ -56,10 +59,10 @@ def _passes(value: Value, source: Layout, target: Layout) -> int:
 
 
 def transform_workload(value: Value, source: Layout, target: Layout) -> TransformWorkload | None:
-    """What records call the transform.
+    """The workload under which records keep the transform; None if they cannot.
 
-    None where it has no name there: extents are symbolic, one is 0 or is padded, a layout is over more
-    dimensions than the tensor has, or it is one of bool, which takes several kernels.
+    That is so for symbolic extents, an extent of 0, padding, a layout with more dimensions than the tensor,
+    and bool, which takes several kernels.
     """
     shape = value.shape
     if shape is None or not is_static(shape) or 0 in shape or value.dtype == "bool":

@@ -9,6 +9,7 @@ from relay_layout.errors import InputError
 from topi_ext.tune.records.record import is_time
 
 VERSION = 0.2
+"""The version of log lines that AutoTVM wrote up to its end."""
 
 _MOST = 1 << 31
 _ERRORS = {

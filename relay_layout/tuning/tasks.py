@@ -27,7 +27,9 @@ from topi_ext.family import Workload
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.tune.task import Task
 from topi_ext.workload import (
+    COLUMNS,
     PLANES,
+    ROWS,
     ConvolutionWorkload,
     SeparableWorkload,
     TransformWorkload,
@@ -137,12 +139,13 @@ def describe(workload: Workload) -> str:
     if is_dense(workload):
         batch = "" if workload.in_width == 1 else f"{workload.in_width}x"
         return f"dense {batch}{workload.in_channels} -> {workload.out_channels}"
-    drawn = [PLANES, 0, 1] if workload.depth else [0, 1] if "H" in workload.data_layout else [1]
-    along = [workload.along(side) for side in drawn]
+    axis_of = {"D": PLANES, "H": ROWS, "W": COLUMNS}
+    letters = workload.spatial if "H" in workload.data_layout else "W"
+    axes = [workload.along(axis_of[letter]) for letter in letters]
     return _described(
         workload,
-        workload.operator if len(drawn) > 1 else "conv1d",
-        [(extent, taps, stride, dilation) for extent, taps, stride, _, _, dilation in along],
+        workload.operator if len(axes) > 1 else "conv1d",
+        [(axis.extent, axis.taps, axis.stride, axis.dilation) for axis in axes],
         layouts,
     )
 

@@ -145,6 +145,7 @@ def _dense(record: AutoTvmRecord) -> Translation:
 
 
 _NEON_LANES = 4
+"""Lanes of float32 in a NEON register."""
 _ARM_BLOCK = 8
 """Channels in a block of NCHW on ARM; a task whose own blocks are smaller keeps those."""
 

@@ -249,7 +249,7 @@ def test_what_costs_more_says_by_how_much() -> None:
 
 
 def test_what_would_save_less_than_transforms_count_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "TRANSFORM_DOUBT", 1e6)
+    monkeypatch.setattr(objective, "TRANSFORM_MARGIN", 1e6)
 
     def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
         return conv(builder, data, "only", 64)

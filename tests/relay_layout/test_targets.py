@@ -169,7 +169,7 @@ SAPPHIRE_RAPIDS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapph
 
 def test_bfloat16_is_stored_between_kernels_where_it_is_computed_in() -> None:
     wide, narrow = (resolve_target(SAPPHIRE_RAPIDS, precision=name) for name in ("fp32", "bf16"))
-    assert (wide.stored, narrow.stored) == ("float32", "uint16")
+    assert (wide.storage_dtype, narrow.storage_dtype) == ("float32", "uint16")
     assert "amx_bf16" in narrow.features
     assert (wide.manifest()["precision"], narrow.manifest()["precision"]) == ("fp32", "bf16")
     assert narrow.description.endswith(", bf16)") and "bf16" not in wide.description

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, in_depth, separable
+from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, SpatialAxis, separable, volume_workload
 
 
 def volume() -> ConvolutionWorkload:
@@ -13,7 +13,7 @@ def volume() -> ConvolutionWorkload:
         kernel_layout="OIDHW16i16o",
         out_layout="NCDHW16c",
     )
-    return in_depth(planes, (5, 3, 2, 1, 0, 1))
+    return volume_workload(planes, SpatialAxis(5, 3, 2, 1, 0, 1))
 
 
 def pair() -> SeparableWorkload:

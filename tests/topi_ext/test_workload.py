@@ -6,7 +6,16 @@ from dataclasses import replace
 import pytest
 from tvm import tirx
 
-from topi_ext.workload import ConvolutionWorkload, PoolingWorkload, operator_of
+from topi_ext.workload import (
+    COLUMNS,
+    PLANES,
+    ROWS,
+    ConvolutionWorkload,
+    PoolingWorkload,
+    SpatialAxis,
+    operator_of,
+    volume_workload,
+)
 
 BASE = ConvolutionWorkload(
     batch=1,
@@ -76,3 +85,25 @@ def test_pooling_round_trip_and_operator() -> None:
     assert PoolingWorkload.from_json(workload.to_json()) == workload
     assert operator_of(workload.to_json()) == "max_pool2d"
     assert operator_of(BASE.to_json()) == "conv2d"
+
+
+def test_axes_of_a_convolution() -> None:
+    assert BASE.along(ROWS) == SpatialAxis(56, 3, 2, pad_before=1, pad_after=2, dilation=1)
+    assert BASE.along(COLUMNS) == SpatialAxis(55, 3, 1, pad_before=0, pad_after=1, dilation=2)
+
+
+def test_a_convolution_over_two_axes_has_one_plane() -> None:
+    assert BASE.along(PLANES) == SpatialAxis(1, 1, 1, 0, 0, 1)
+    assert (BASE.in_depth, BASE.kernel_depth, BASE.out_depth) == (1, 1, 1)
+
+
+def test_planes_of_a_volume_come_back_from_json() -> None:
+    depth = SpatialAxis(9, 3, 2, pad_before=1, pad_after=0, dilation=2)
+    layouts = {
+        "data_layout": "NCDHW16c",
+        "kernel_layout": "OIDHW16i16o",
+        "out_layout": "NCDHW16c",
+    }
+    volume = ConvolutionWorkload.from_json(volume_workload(replace(BASE, **layouts), depth).to_json())
+    assert volume.along(PLANES) == depth
+    assert (volume.in_depth, volume.kernel_depth, volume.out_depth) == (9, 3, 3)

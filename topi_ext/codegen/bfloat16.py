@@ -22,6 +22,7 @@ CONVERSIONS = (scalar_operation(_ROUNDED), scalar_operation(_WIDENED))
 """Both operators."""
 
 _UPPER = 16
+"""Bits by which the upper half of a float32, its bfloat16, is shifted."""
 _HALF = 0x7FFF
 """Half a unit of the lower 16 bits of a float32, which bfloat16 leaves out."""
 

@@ -16,6 +16,7 @@ from topi_ext.extents import fixed
 from topi_ext.ir import nodes_of
 
 _TABLE_BYTES = 256
+"""Elements of a table that a byte indexes."""
 
 
 @function_pass

@@ -48,6 +48,7 @@ scalar_operation(_NAME)
 scalar_operation(_FITTING)
 
 _NEON_BYTES = 16
+"""Bytes of a NEON register."""
 
 
 def dot(

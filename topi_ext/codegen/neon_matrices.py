@@ -18,6 +18,7 @@ ROWS, COLUMNS, WORDS = 2, 2, 2
 """Of a matrix: pixels, channels of the result, and words of each of them."""
 
 ROW_BYTES = 8
+"""Bytes of one of the two rows of a matrix operand."""
 
 SUMS = ROWS * COLUMNS
 """In one register."""

@@ -87,8 +87,8 @@ class _Sums:
     loops: list[tirx.For] = field(default_factory=list)
     """The outermost loops in it that are to be split into parts."""
 
-    is_open: bool = False
-    """Has a loop that adds an unknown extent?"""
+    is_unbounded: bool = False
+    """Does a loop that adds have a symbolic extent?"""
 
     @property
     def longest(self) -> int:
@@ -103,7 +103,7 @@ class _Sums:
             whole.added.update(part.added)
             whole.stored |= part.stored
             whole.loops += part.loops
-            whole.is_open |= part.is_open
+            whole.is_unbounded |= part.is_unbounded
         return whole
 
 
@@ -156,15 +156,15 @@ class _Reader:
         if loop.kind != tirx.ForKind.SERIAL or turns == 1:
             places = []
         added = Counter({place: each.added[place] * (turns or 1) for place in places})
-        is_open = bool(places) and (each.is_open or turns is None)
+        is_unbounded = bool(places) and (each.is_unbounded or turns is None)
         loops = each.loops
-        if is_open or max(added.values(), default=0) > _LONGEST_WHOLE:
+        if is_unbounded or max(added.values(), default=0) > _LONGEST_WHOLE:
             if self._only_adds(loop, places):
                 loops = [loop]
             else:
                 added.clear()
         others = {self._memory(place.buffer) for place in each.added if place not in added}
-        return _Sums(added, each.stored | others, loops, is_open and bool(added))
+        return _Sums(added, each.stored | others, loops, is_unbounded and bool(added))
 
     def _only_adds(self, loop: tirx.For, places: Sequence[_Place]) -> bool:
         """Does a loop access the memory of these places only to add to them?"""
@@ -257,7 +257,7 @@ def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
 def _nest(loop: tirx.For, reader: _Reader) -> tuple[list[tirx.For], bool]:
     """The loops down to the one to split, and whether conditions between them skip iterations."""
     nest, guarded = [loop], False
-    while (each := reader.read(nest[-1].body)).longest > PART or each.is_open:
+    while (each := reader.read(nest[-1].body)).longest > PART or each.is_unbounded:
         inner, condition = _inner(nest[-1].body, reader)
         if inner is None:
             break

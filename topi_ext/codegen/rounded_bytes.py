@@ -19,6 +19,7 @@ from topi_ext.ir import repeated
 from topi_ext.processor import is_aarch64
 
 _LARGEST = 255
+"""The largest uint8."""
 
 _CONVERSIONS = {
     16: ("llvm.x86.avx512.mask.cvtps2dq.512", "avx512bw"),

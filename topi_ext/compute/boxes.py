@@ -1,8 +1,8 @@
-"""Non-maximum suppression: of boxes that overlap, the one with the best score."""
+"""Non-maximum suppression: of overlapping boxes of a class, the one with the highest score is kept."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import tirx as T
@@ -10,20 +10,23 @@ from tvm.script.ir_builder import tirx as T
 from topi_ext.compute.imperative import variable, written
 
 _CHUNK = 16
-"""Chosen boxes that a box is compared with at once; a vector or two."""
+"""Kept boxes that a candidate is compared with at once: one or two vectors."""
 
 Rule = Callable[[Any, Any, Any], Any]
-"""Whether a better box suppresses a box, by their overlap, the threshold, and the score of the box."""
+"""From the overlap with a kept box, the threshold, and the score of a box: does the kept box suppress it?"""
+
+ToCorners = Callable[[Sequence[Any]], list[Any]]
+"""From the four numbers of a box as the tensor has them: (left, top, right, bottom)."""
 
 
 def above(common: Any, threshold: Any, score: Any) -> Any:
-    """The rule of ONNX: by overlaps above the threshold."""
+    """The rule of ONNX: boxes are suppressed by overlaps above the threshold."""
     del score
     return common > threshold
 
 
 def overlap(first: Sequence[Any], second: Sequence[Any], dtype: str) -> Any:
-    """Intersection over union of boxes (left, top, right, bottom); 0 where they have no area in common."""
+    """Intersection over union of two boxes (left, top, right, bottom); 0 if they do not intersect."""
     zero = tirx.const(0.0, dtype)
     width = te.min(first[2], second[2]) - te.max(first[0], second[0])
     height = te.min(first[3], second[3]) - te.max(first[1], second[1])
@@ -63,28 +66,29 @@ def suppress_every_class(
     *,
     most: int | None = None,
     suppresses: Rule = above,
-    sides: Callable[[Sequence[Any]], list[Any]] = from_corners,
+    sides: ToCorners = from_corners,
 ) -> list[te.Tensor]:
-    """(image, class, box) of the boxes chosen for each class by falling score, and how many there are.
+    """Non-maximum suppression of each class by itself.
 
-    ``boxes`` are (images, boxes, 4), ``scores`` (images, classes, boxes); only scores above the scalar
-    ``lowest`` count. A class has at most ``limit`` boxes, a scalar int64, for which there is room where
-    there is room for ``most``, by default for all. Of equal scores the first counts as the better.
-    Gives int64 (images * classes * most, 3), of which the first rows are filled, and int64 of one element.
+    ``boxes`` is (images, boxes, 4), ``scores`` (images, classes, boxes); ``limit`` (int64), ``threshold`` and
+    ``lowest`` are scalars. Only boxes with scores above ``lowest`` are candidates; of equal scores the first
+    counts as higher. A class keeps at most ``limit`` boxes, which must not exceed ``most``, by default the
+    number of boxes. Returns int64 (images * classes * most, 3), whose first rows are (image, class, box) of
+    the kept boxes by class and falling score, and int64 (1,), the number of these rows.
     """
     candidates = _candidates(scores, lowest)
     # Of the tensor itself: symbols of the graph have no value inside the function.
     most = scores.shape[2] if most is None else most
-    chosen, number = _choose(boxes, candidates, limit, threshold, most, suppresses, sides)
+    chosen, number = _Suppression(boxes, candidates, most, suppresses, sides).kept(limit, threshold)
     return _gather(chosen, number, candidates.classes, most)
 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Boxes of each class of each image, ``valid`` of them: int32 (groups,), groups being images * classes.
+    """The candidate boxes of each group, a class of an image; groups = images * classes.
 
-    Their ``scores``, their int32 ``indices`` among the boxes and the ``order`` of falling scores are (groups,
-    boxes).
+    ``valid`` counts them: int32 (groups,). ``scores``, int32 ``indices`` of the boxes, and ``order``, the
+    int32 positions of the candidates by falling score, are (groups, boxes).
     """
 
     classes: Any
@@ -95,7 +99,7 @@ class _Candidates:
 
 
 def _candidates(scores: te.Tensor, lowest: te.Tensor) -> _Candidates:
-    """The boxes whose scores are above ``lowest``."""
+    """The boxes whose scores (images, classes, boxes) are above the scalar ``lowest``."""
     images, classes, count = scores.shape
     groups = images * classes
 
@@ -117,80 +121,100 @@ def _candidates(scores: te.Tensor, lowest: te.Tensor) -> _Candidates:
     return _Candidates(classes, found, indices, valid, order)
 
 
-def _choose(
-    boxes: te.Tensor,
-    candidates: _Candidates,
-    limit: te.Tensor,
-    threshold: te.Tensor,
-    most: Any,
-    suppresses: Rule,
-    sides: Callable[[Sequence[Any]], list[Any]],
-) -> tuple[te.Tensor, te.Tensor]:
-    """The indices of the boxes that each class keeps, int32 (groups, at least most), and int64 (groups,)."""
-    classes, groups, dtype = candidates.classes, candidates.valid.shape[0], boxes.dtype
-    room = most + _CHUNK
+@dataclass(frozen=True)
+class _Suppression:
+    """The suppression of the candidates of every group, each group in one thread."""
 
-    def choose(
-        boxes: Any,
-        found: Any,
-        indices: Any,
-        valid: Any,
-        order: Any,
-        limit: Any,
-        threshold: Any,
-        kept: Any,
-        chosen: Any,
-        number: Any,
-    ) -> None:
-        with T.parallel(0, groups) as group:
-            candidate, next_chunk, hit = variable(), variable(), variable()
-            box, score = [variable(dtype) for _ in range(4)], variable(dtype)
+    boxes: te.Tensor
+    candidates: _Candidates
+    most: Any
+    suppresses: Rule
+    sides: ToCorners
 
-            def read(place: Any) -> None:
-                score[0] = found[group, place].astype(dtype)
-                corners = [boxes[group // classes, indices[group, place], corner] for corner in range(4)]
-                for side, value in zip(box, sides(corners), strict=True):
-                    side[0] = value
+    def kept(self, limit: te.Tensor, threshold: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+        """The indices of the kept boxes, int32 (groups, at least most), and their number, int64 (groups,)."""
+        groups, dtype = self.candidates.valid.shape[0], self.boxes.dtype
+        room = self.most + _CHUNK
+        found = self.candidates
+        inputs = [self.boxes, found.scores, found.indices, found.valid, found.order, limit, threshold]
+        outputs = [((groups, 4, room), dtype), ((groups, room), "int32"), ((groups,), "int64")]
 
-            def look_for_hit() -> None:
-                """Among those kept, a chunk at a time, which ends in boxes without an area."""
-                hit[0], next_chunk[0] = T.int32(0), T.int32(0)
-                with T.While(tirx.all(hit[0] == 0, next_chunk[0] < number[group])):
-                    with T.serial(0, _CHUNK) as lane:
-                        other = [kept[group, side, next_chunk[0] + lane] for side in range(4)]
-                        common = overlap([side[0] for side in box], other, dtype)
-                        hit[0] = hit[0] | suppresses(common, threshold[()], score[0]).astype("int32")
-                    next_chunk[0] = next_chunk[0] + _CHUNK
+        def choose(*buffers: Any) -> None:
+            buffers_of_group = _GroupBuffers(*buffers)
+            with T.parallel(0, groups) as group:
+                self._choose(buffers_of_group, group)
 
-            def keep(place: Any) -> None:
-                with T.If(number[group] % _CHUNK == 0), T.Then(), T.serial(0, _CHUNK) as lane:
-                    # Boxes without an area, which overlap none.
-                    for side in range(4):
-                        kept[group, side, number[group] + lane] = tirx.const(0.0, dtype)
+        _, chosen, number = written("chosen", inputs, outputs, choose)
+        return chosen, number
+
+    def _choose(self, at: "_GroupBuffers", group: Any) -> None:
+        """Go through the candidates of a group by falling score, and keep those that no kept one
+        suppresses.
+        """
+        dtype = self.boxes.dtype
+        candidate, next_chunk, hit = variable(), variable(), variable()
+        box, score = [variable(dtype) for _ in range(4)], variable(dtype)
+
+        def read(place: Any) -> None:
+            score[0] = at.scores[group, place].astype(dtype)
+            image = group // self.candidates.classes
+            corners = [at.boxes[image, at.indices[group, place], corner] for corner in range(4)]
+            for side, value in zip(box, self.sides(corners), strict=True):
+                side[0] = value
+
+        def look_for_hit() -> None:
+            """Compare with the kept boxes, a chunk at a time; the last chunk is filled with empty boxes."""
+            hit[0], next_chunk[0] = T.int32(0), T.int32(0)
+            with T.While(tirx.all(hit[0] == 0, next_chunk[0] < at.number[group])):
+                with T.serial(0, _CHUNK) as lane:
+                    other = [at.kept[group, side, next_chunk[0] + lane] for side in range(4)]
+                    common = overlap([side[0] for side in box], other, dtype)
+                    hit[0] = hit[0] | self.suppresses(common, at.threshold[()], score[0]).astype("int32")
+                next_chunk[0] = next_chunk[0] + _CHUNK
+
+        def keep(place: Any) -> None:
+            with T.If(at.number[group] % _CHUNK == 0), T.Then(), T.serial(0, _CHUNK) as lane:
+                # Fill the next chunk with empty boxes, which overlap none.
                 for side in range(4):
-                    kept[group, side, number[group]] = box[side][0]
-                chosen[group, number[group]] = indices[group, place]
-                number[group] = number[group] + T.int64(1)
+                    at.kept[group, side, at.number[group] + lane] = tirx.const(0.0, dtype)
+            for side in range(4):
+                at.kept[group, side, at.number[group]] = box[side][0]
+            at.chosen[group, at.number[group]] = at.indices[group, place]
+            at.number[group] = at.number[group] + T.int64(1)
 
-            number[group] = T.int64(0)
-            candidate[0] = T.int32(0)
-            with T.While(tirx.all(candidate[0] < valid[group], number[group] < limit[()])):
-                place = order[group, candidate[0]]
-                read(place)
-                look_for_hit()
-                with T.If(hit[0] == 0), T.Then():
-                    keep(place)
-                candidate[0] = candidate[0] + 1
+        at.number[group] = T.int64(0)
+        candidate[0] = T.int32(0)
+        with T.While(tirx.all(candidate[0] < at.valid[group], at.number[group] < at.limit[()])):
+            place = at.order[group, candidate[0]]
+            read(place)
+            look_for_hit()
+            with T.If(hit[0] == 0), T.Then():
+                keep(place)
+            candidate[0] = candidate[0] + 1
 
-    per_group = [((groups, 4, room), dtype), ((groups, room), "int32"), ((groups,), "int64")]
-    found = [candidates.scores, candidates.indices, candidates.valid, candidates.order]
-    inputs = [boxes, *found, limit, threshold]
-    _, chosen, number = written("chosen", inputs, per_group, choose)
-    return chosen, number
+
+class _GroupBuffers(NamedTuple):
+    """The buffers of :meth:`_Suppression.kept`: inputs as in :class:`_Candidates`, and what is written."""
+
+    boxes: Any
+    scores: Any
+    indices: Any
+    valid: Any
+    order: Any
+    limit: Any
+    threshold: Any
+    kept: Any
+    """(groups, 4, room): the sides of the kept boxes, in chunks."""
+
+    chosen: Any
+    """(groups, room): their indices."""
+
+    number: Any
+    """(groups,): how many there are."""
 
 
 def _gather(chosen: te.Tensor, number: te.Tensor, classes: Any, most: Any) -> list[te.Tensor]:
-    """Rows (image, class, box) of all that is chosen, one after the other, and how many there are."""
+    """(image, class, box) of the kept boxes of all groups, one after the other, and how many there are."""
     groups = number.shape[0]
 
     def gather(chosen: Any, number: Any, rows: Any, total: Any) -> None:

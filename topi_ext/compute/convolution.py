@@ -29,7 +29,14 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import ANNOTATION, USUAL, WIDENED, ConvolutionWorkload, in_depth
+from topi_ext.workload import (
+    ANNOTATION,
+    TYPICAL,
+    WIDENED,
+    ConvolutionWorkload,
+    SpatialAxis,
+    volume_workload,
+)
 
 STORED = "stored"
 """Name of the block that leaves out the lanes of a padded result that are no channels."""
@@ -108,7 +115,7 @@ def conv2d(
     ``out_channels`` are those of the result where the weight has zeros for more, so that the outputs of
     each group fill the vectors of its layout; the results of the others are not stored. The layout of such a
     kernel has an axis G where there are several groups: "GOHWI16o".
-    ``known`` is the workload with what is known of its weights, of a usual size where height and width of
+    ``known`` is the workload with what is known of its weights, at a typical size where height and width of
     ``data`` are symbolic.
     """
     geometry = geometry_of(
@@ -135,7 +142,7 @@ def _described(workload: ConvolutionWorkload, known: ConvolutionWorkload | None)
     workload = replace(workload, pairs_fit=known.pairs_fit, spare_bits=known.spare_bits)
     annotations = {ANNOTATION: workload.to_json()}
     if not workload.is_static:
-        annotations[USUAL] = known.to_json()
+        annotations[TYPICAL] = known.to_json()
     return annotations
 
 
@@ -163,8 +170,15 @@ def workload_of(geometry: Geometry) -> ConvolutionWorkload:
     )
     if not front:
         return workload
-    planes = (geometry.image[0], geometry.kernel[0], geometry.strides[0])
-    return in_depth(workload, (*planes, *front, *behind, geometry.dilation[0]))
+    depth = SpatialAxis(
+        geometry.image[0],
+        geometry.kernel[0],
+        geometry.strides[0],
+        front[0],
+        behind[0],
+        geometry.dilation[0],
+    )
+    return volume_workload(workload, depth)
 
 
 def conv3d(

@@ -24,6 +24,7 @@ _LARGEST_PATTERN = 0x7F7FFFFF
 """The bits of the largest float32."""
 
 _INFINITE_EXPONENT = 89.0
+"""An argument whose exponential is infinite in float32: log(2**128) is 88.7."""
 
 _EXPONENTIAL = (
     1.3814541243e-3,

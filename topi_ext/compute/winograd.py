@@ -20,7 +20,7 @@ from topi_ext.extents import as_int
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices
-from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
+from topi_ext.workload import ALGORITHM, ANNOTATION, PLANES, TYPICAL, ConvolutionWorkload
 from topi_ext.workload_facts import winograd_tiles
 
 DATA_ROWS = "winograd_data_rows"
@@ -44,8 +44,8 @@ def winograd(
     Integers are computed in int16 and summed in int32, which gives the numbers of the direct convolution.
     ``pad_value`` fills the border.
     ``weight`` has the shape ``knobs.weight_shape(workload)``, :func:`topi_ext.winograd.transform_weight`
-    makes it. Where ``data`` are images of a number that is not known, the workload's batch is a usual one.
-    Of the knobs, the result depends on the size of the tile alone, and only by its rounding.
+    makes it. Where the batch of ``data`` is symbolic, the workload has a typical batch.
+    Among the knobs, only ``tile`` changes the result, and only its rounding.
     """
     check_knobs(workload, knobs)
     # Of the tensor itself: symbols of the graph have no value inside the function.
@@ -57,12 +57,12 @@ def winograd(
     top, left, _, _ = workload.padding
     below = rows * tile + KERNEL - 1 - top - workload.in_height
     right = columns * tile + KERNEL - 1 - left - workload.in_width
-    _, taps, stride, front, behind, apart = workload.depth or (1, 1, 1, 0, 0, 1)
+    depth = workload.along(PLANES)
     padded = pad(
         data,
         workload.data_layout,
-        {"D": front, "H": top, "W": left},
-        {"D": behind, "H": below, "W": right},
+        {"D": depth.pad_before, "H": top, "W": left},
+        {"D": depth.pad_after, "H": below, "W": right},
         value=pad_value,
     )
 
@@ -71,7 +71,7 @@ def winograd(
         place = {
             "N": image // planes,
             "C": channel,
-            "D": image % planes * stride + tap * apart,
+            "D": image % planes * depth.stride + tap * depth.dilation,
             "H": number // columns % rows * tile + row,
             "W": number % columns * tile + column,
         }
@@ -80,14 +80,14 @@ def winograd(
     channel_blocks = workload.in_channels // in_block
 
     def read(block: Any, number: Any, row: Any, column: Any, lane: Any) -> Any:
-        tap, channel = (0, block) if taps == 1 else (block // channel_blocks, block % channel_blocks)
+        tap, channel = (0, block) if depth.taps == 1 else (block // channel_blocks, block % channel_blocks)
         return pixel(tap, number, row, column, BlockedCoordinate(channel, lane, in_block))
 
     result_columns = tile_products(read, weight, workload, knobs, [tiles])
     extents = {"N": batch, "D": planes, "H": workload.out_height, "W": workload.out_width}
     annotations = {ANNOTATION: replace(workload, batch=batch).to_json(), ALGORITHM: f"winograd{tile}"}
     if isinstance(workload.batch, int) and not isinstance(batch, int):
-        annotations[USUAL] = workload.to_json()
+        annotations[TYPICAL] = workload.to_json()
     return tile_results(result_columns, workload, knobs, extents, (rows, columns), annotations)
 
 

@@ -13,7 +13,7 @@ from topi_ext.compute.winograd import tile_products, tile_results
 from topi_ext.indexing import BlockedCoordinate, logical_extent, physical_index
 from topi_ext.knobs import WinogradKnobs, check_strip
 from topi_ext.winograd import KERNEL
-from topi_ext.workload import ALGORITHM, ANNOTATION, USUAL, ConvolutionWorkload
+from topi_ext.workload import ALGORITHM, ANNOTATION, TYPICAL, ConvolutionWorkload
 
 NEAREST = "winograd_nearest"
 """The block that reads the elements nearest to what a tile needs: there is one for each, without a branch."""
@@ -31,7 +31,7 @@ def winograd_any_size(
 ) -> te.Tensor:
     """Convolve ``data``, images of any number and size in the workload's layout, with transformed weights.
 
-    ``workload`` is that of a usual size; ``knobs.rows`` are the tiles of a chunk. ``weight`` is as
+    ``workload`` has a typical size; ``knobs.rows`` is the number of tiles in a chunk. ``weight`` is as
     :func:`topi_ext.compute.winograd` takes it, and ``pad_value``.
     """
     check_strip(workload, knobs)
@@ -44,7 +44,7 @@ def winograd_any_size(
     annotations = {
         ANNOTATION: replace(workload, batch=images, in_height=height, in_width=width).to_json(),
         ALGORITHM: f"winograd{knobs.tile}",
-        USUAL: workload.to_json(),
+        TYPICAL: workload.to_json(),
     }
     return tile_results(
         found,

@@ -1,4 +1,4 @@
-"""Sums that start from the bias instead of zero, where they are few products long.
+"""Sums that start from the bias instead of zero, for short reductions.
 
 Of a depthwise convolution each sum is nine products, so setting it to zero and adding the bias afterwards are
 a seventh of the arithmetic. A sum that starts from the bias needs neither, provided that the bias is loaded
@@ -19,7 +19,7 @@ from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.blocks import SBlock
 
 START = "global.start"
-"""Scope of a buffer that holds what sums start from."""
+"""The storage scope of the buffer that holds the initial values of sums."""
 
 
 def keep_start(sch: Schedule, anchor: SBlock, epilogue: SBlock, place: Any, moving: list[bool]) -> None:
@@ -74,7 +74,9 @@ def apply_start(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _addend(block: Any, sums: Any) -> TensorLoad | None:
-    """The element that ``block`` adds to each of ``sums`` that it reads; None where there is none."""
+    """The one element that ``block`` adds to every load of ``sums``; None if it does anything else with
+    them.
+    """
     sides: list[tuple[Any, Any]] = []
     structural_walk(block.body, (tirx.Add, lambda add: sides.extend([(add.a, add.b), (add.b, add.a)])))
     found = [other for side, other in sides if _loads(side, sums)]
@@ -97,7 +99,7 @@ def _is_start(region: Any) -> bool:
 
 
 def _replaced(block: Block, reads: list[Any], body: Any) -> Block:
-    """The block with another body, which reads ``reads``."""
+    """The block with another body and the regions ``reads`` that it reads."""
     return Block(block.iter_vars, reads, block.writes, block.name_hint, body, annotations=block.annotations)
 
 

@@ -1,4 +1,4 @@
-"""Finding and preparing the blocks of a fused function before its loops are arranged."""
+"""Queries and preparations on the blocks of a fused function, before its loops are scheduled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from topi_ext.ir import holds, loads_of, nodes_of
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
 
 PAIR = 2
-"""Convolutions that one kernel computes; see :class:`topi_ext.workload.SeparableWorkload`."""
+"""Convolutions in one kernel at most; see :class:`topi_ext.workload.SeparableWorkload`."""
 
 MOST_REPEATED = 512
-"""Expression nodes that inlining one block may add to a function."""
+"""The most expression nodes that inlining one block may add to a function."""
 
 SBlock = Any
 """A block of a schedule (``tvm.s_tir.schedule.SBlockRV``)."""
@@ -39,10 +39,10 @@ check takes longer than most methods."""
 
 
 def open_schedule(func: tirx.PrimFunc) -> Schedule:
-    """A schedule of one function, without the checks that make large functions slow.
+    """A schedule of one function, named "main", without the checks that make large functions slow.
 
-    An expression that was inlined several times defines the same variables several times, which no schedule
-    accepts; each copy gets variables of its own.
+    The function is brought into SSA form first: an expression that was inlined several times defines its
+    ``let`` variables several times, which schedules do not accept.
     """
     schedule: Schedule = _unchecked(
         ConvertSSA()(tvm.IRModule({"main": func}))["main"],
@@ -54,7 +54,7 @@ def open_schedule(func: tirx.PrimFunc) -> Schedule:
 
 
 def child_blocks(sch: Schedule) -> list[SBlock]:
-    """The blocks of the function, in the order of execution; none if its body is opaque."""
+    """The blocks of the function in program order; none if its body is no block."""
     body = sch.mod["main"].body
     if not isinstance(body, SBlockRealize):
         return []
@@ -62,10 +62,10 @@ def child_blocks(sch: Schedule) -> list[SBlock]:
 
 
 def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
-    """The block that carries a workload, and the workload as JSON.
+    """The block that is annotated with a workload, and the workload as JSON; None without one.
 
-    If several carry one, the first; but a depthwise convolution followed by a pointwise one gives the block
-    of the latter and the workload of both.
+    If several are, the first counts; but a depthwise convolution followed by a pointwise one yields the block
+    of the latter and the :class:`topi_ext.workload.SeparableWorkload` of both.
     """
     blocks = child_blocks(sch)
     found = _workload_among([sch.get(block) for block in blocks])
@@ -75,7 +75,7 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
 def carried_workload(func: tirx.PrimFunc) -> tuple[str, Any] | None:
     """As :func:`annotated_block`, without a schedule: the workload, and all annotations of its block.
 
-    For functions whose blocks are not nested, as is the case before scheduling.
+    Only for functions whose blocks are not nested, as they are before scheduling.
     """
     if not isinstance(func.body, SBlockRealize):
         return None
@@ -85,7 +85,7 @@ def carried_workload(func: tirx.PrimFunc) -> tuple[str, Any] | None:
 
 
 def _workload_among(blocks: Sequence[SBlockNode]) -> tuple[int, str] | None:
-    """The position of the block that carries a workload, and the workload."""
+    """The index of the annotated block, and its workload."""
     found = [
         (place, str(block.annotations[ANNOTATION]))
         for place, block in enumerate(blocks)
@@ -99,20 +99,20 @@ def _workload_among(blocks: Sequence[SBlockNode]) -> tuple[int, str] | None:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The blocks around an anchor: before it, in its tiles (the epilogue), and after it."""
+class AnchorNeighbours:
+    """The blocks around an anchor: those before it, its epilogue if there is one, and those after it."""
 
     before: list[SBlock]
     epilogue: SBlock | None
     after: list[SBlock]
 
 
-def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
-    """Merge the elementwise blocks that follow ``anchor`` into one, the epilogue.
+def fuse_epilogue(sch: Schedule, anchor: SBlock) -> AnchorNeighbours:
+    """Merge the elementwise blocks that follow ``anchor`` into one block, its epilogue.
 
-    There is no epilogue if the anchor's result must exist as a whole, because it is an output or because
-    other elements of it are read as well: tiles overlap and run on several threads, so accumulators must
-    belong to one tile, and an element must be written once, when it is finished.
+    There is no epilogue if the anchor's result must be stored as a whole, because it is an output, or because
+    a later block reads other elements of it. Tiles overlap and run on several threads, so accumulators must
+    be local to a tile, and an element of the result must be written once, when it is finished.
     """
     _inline_ahead(sch, anchor)
     before, after = _around(sch, anchor)
@@ -126,14 +126,14 @@ def fuse_epilogue(sch: Schedule, anchor: SBlock) -> Surroundings:
     )
     rest = fusible[last:]
     if last == 0 or any(holds(buffers[:last], buffer) for block in rest for buffer in _inputs(sch, block)):
-        return Surroundings(before, None, [*fusible, *others])
+        return AnchorNeighbours(before, None, [*fusible, *others])
     for block in fusible[: last - 1]:
         sch.compute_inline(block)
-    return Surroundings(before, fusible[last - 1], [*rest, *others])
+    return AnchorNeighbours(before, fusible[last - 1], [*rest, *others])
 
 
 def inline_copies(sch: Schedule) -> None:
-    """Inline blocks that copy a tensor unchanged, e.g. a rounding of a tensor that is narrow already."""
+    """Inline blocks that are identity copies, such as a cast to the dtype that a tensor already has."""
     for block in child_blocks(sch):
         node = sch.get(block)
         store = node.body
@@ -157,7 +157,7 @@ def _around(sch: Schedule, anchor: SBlock) -> tuple[list[SBlock], list[SBlock]]:
 
 
 def _inline_ahead(sch: Schedule, anchor: SBlock) -> None:
-    """Inline blocks before ``anchor`` that only blocks after it read, such as a factor of its results."""
+    """Inline blocks before ``anchor`` that it does not depend on, such as a factor of its results."""
     needed = _inputs(sch, anchor)
     for block in reversed(_around(sch, anchor)[0]):
         if holds(needed, _result(sch, block)):
@@ -169,9 +169,9 @@ def _inline_ahead(sch: Schedule, anchor: SBlock) -> None:
 def _elementwise_after(
     sch: Schedule, anchor: SBlock, after: list[SBlock]
 ) -> tuple[list[SBlock], list[SBlock]]:
-    """The blocks that compute each element from the same element of the anchor's result, and the others.
+    """Of the blocks ``after`` the anchor, those that are elementwise in its result, and the others.
 
-    Blocks that do not depend on the anchor at all are inlined if possible.
+    Blocks that do not depend on the anchor are inlined if possible.
     """
     fusible: list[SBlock] = []
     others: list[SBlock] = []
@@ -192,7 +192,9 @@ def _elementwise_after(
 
 
 def _is_elementwise(sch: Schedule, block: SBlock, anchor: SBlock, buffers: list[Any]) -> bool:
-    """Has ``block`` the axes of the anchor, and reads ``buffers`` only at the element that it writes?"""
+    """Does ``block`` have the spatial axes of the anchor, and read ``buffers`` only at the index that it
+    writes?
+    """
     node = sch.get(block)
     axes = [axis for axis in sch.get(anchor).iter_vars if axis.iter_type == tirx.IterVar.DataPar]
     if len(node.writes) != 1 or len(node.iter_vars) != len(axes) or is_reduction(sch, block):
@@ -224,12 +226,12 @@ def _result(sch: Schedule, block: SBlock) -> Any:
 
 
 def temporaries(sch: Schedule) -> Any:
-    """The buffers that the function allocates."""
+    """The intermediate buffers that the function allocates."""
     return sch.get(sch.get_sblock(sch.mod["main"].body.block.name_hint)).alloc_buffers
 
 
 def try_inline(sch: Schedule, block: SBlock) -> bool:
-    """Inline ``block`` into its consumers; False, without any change, if TVM cannot."""
+    """Inline ``block`` into its consumers; False, and no change, if TVM refuses."""
     try:
         sch.compute_inline(block)
     except RuntimeError:  # ScheduleError or a failed check inside TVM, depending on what is in the way
@@ -238,10 +240,10 @@ def try_inline(sch: Schedule, block: SBlock) -> bool:
 
 
 def inline_small(sch: Schedule, block: SBlock) -> bool:
-    """Inline ``block`` unless the code would grow much; False, without any change, if it is not inlined.
+    """Inline ``block`` unless that adds more than :data:`MOST_REPEATED` nodes; False, and no change, if not.
 
     A chain of blocks that each read the previous one several times, such as the corners of boxes at all
-    levels of a detector, would grow exponentially.
+    levels of a detector, would otherwise grow exponentially.
     """
     node = sch.get(block)
     results = [region.source for region in node.writes]
@@ -254,14 +256,14 @@ def inline_small(sch: Schedule, block: SBlock) -> bool:
 
 
 def is_repeated_long(block: SBlockNode, reads: int) -> bool:
-    """Would the code grow much if a block that is read ``reads`` times were inlined?"""
+    """Would inlining a block that is read ``reads`` times add more than :data:`MOST_REPEATED` nodes?"""
     if reads <= 1:
         return False
     return (reads - 1) * len(nodes_of(block.body, tvm.ir.Expr)) > MOST_REPEATED
 
 
 def simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with divisions and comparisons simplified, given the extents of the blocks' axes."""
+    """The function with divisions, comparisons, minima and maxima simplified by the extents of block axes."""
     analyzer = tvm.sym.Analyzer()
 
     def bound(block: SBlockNode) -> None:
@@ -317,7 +319,7 @@ def loop_extent(sch: Schedule, loop: Any) -> int | None:
 
 
 def fusible(sch: Schedule, loops: list[Any]) -> list[Any]:
-    """The outer ones of ``loops``, up to the innermost symbolic one.
+    """The outer loops of ``loops`` that can be fused: all, or those up to the innermost symbolic one.
 
     TVM cannot analyse indices that divide a fused loop by the product of a symbolic and a fixed extent.
     """

@@ -1,8 +1,8 @@
-"""Which steps of a function have loops of their own; the others are computed where they are read.
+"""Inlining: which blocks of a function keep loops of their own; the others are inlined into their readers.
 
-Several rules look at a function with its steps inlined, each in vain but one, so this is done once for all.
-Where every step is a plain one it is also done in one go: TVM takes a function apart and puts it together
-again for each of its steps, which is quadratic, and seconds for what joins a hundred tensors.
+Several rules inspect the inlined function before one of them takes it, so the result is cached. If all blocks
+are plain, they are inlined in one pass: TVM's ``compute_inline`` rebuilds the function for each block, which
+is quadratic and takes seconds for a concatenation of a hundred tensors.
 """
 
 from collections.abc import Sequence
@@ -54,14 +54,16 @@ def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def only_block(func: tirx.PrimFunc) -> SBlockNode | None:
-    """The block of a function of one step, with nothing but loops around it; None of any other function."""
+    """The block of a function with a single block in a perfect loop nest; None for other functions."""
     nests = nests_of(func) if isinstance(func.body, SBlockRealize) else []
     realize = _around_one_block(nests[0]) if len(nests) == 1 else None
     return None if realize is None else realize.block
 
 
 def is_shared(sch: Schedule, block: SBlock) -> bool:
-    """Whether many elements of what reads a block would each compute a quotient or the like of it again."""
+    """Would inlining a block repeat an expensive operation, such as a division, for many elements of its
+    readers?
+    """
     return _is_shared(sch.get(block), [sch.get(reader) for reader in sch.get_consumers(block)])
 
 
@@ -77,11 +79,12 @@ def _is_shared(node: SBlockNode, readers: Sequence[SBlockNode]) -> bool:
 
 
 def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with what conditions say of indices made use of, while axes are still axes of blocks.
+    """The function with indices simplified by the conditions under which they are used.
 
-    Parts, rows moved around and paddings that follow each other divide indices, and within the bounds that
-    conditions leave most of that is nothing. Once axes are made of loops, TVM does not see it: elements that
-    lie side by side are then gathered one by one, and products of divisors may exceed an int32.
+    Slices, shifted rows and paddings in a row leave divisions in indices, most of which are trivial within
+    the bounds of the conditions. This must happen while indices are made of block axes: once they are made of
+    loops, TVM cannot simplify them, contiguous elements are gathered, and products of divisors may exceed
+    int32.
     """
     if not any(map(_divides, nodes_of(func.body, SBlockNode))):
         return func
@@ -89,7 +92,7 @@ def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _divides(block: SBlockNode) -> bool:
-    """Whether a block loads, on a condition, from a place that it finds by a division."""
+    """Does a block load, under a condition, from an index that contains a division?"""
     store = block.body
     if not isinstance(store, tirx.BufferStore):
         return False
@@ -127,7 +130,7 @@ def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
 
 
 def _around_one_block(nest: Any) -> SBlockRealize | None:
-    """The block that a statement is loops around; None of any other statement."""
+    """The block inside a perfect loop nest; None for other statements."""
     while isinstance(nest, tirx.For):
         nest = nest.body
     return nest if isinstance(nest, SBlockRealize) else None
@@ -139,7 +142,7 @@ def _is_axis(index: Any, axis: tirx.IterVar) -> bool:
 
 
 def _reads_alone(block: SBlockNode, written: Sequence[Any]) -> bool:
-    """Whether what a block stores depends on its axes alone, and on no computed place to load from."""
+    """Does a block load at indices of its axes alone, none of which is itself loaded?"""
     value = block.body.value
     places = [place for load in loads_of(value) for index in load.indices for place in loads_of(index)]
     if any(holds(written, place.source) for place in places):
@@ -175,7 +178,9 @@ def _inlined_at_once(func: tirx.PrimFunc, blocks: Sequence[SBlockNode]) -> tirx.
 
 
 def _readers(blocks: Sequence[SBlockNode]) -> dict[Any, dict[Any, int]]:
-    """By buffer, how often each block, known by the buffer that it stores to, loads from it."""
+    """By buffer, the number of loads from it by each block; blocks are identified by the buffer they store
+    to.
+    """
     found: dict[Any, dict[Any, int]] = {}
     for block in blocks:
         for load in loads_of(block.body.value):
@@ -185,7 +190,7 @@ def _readers(blocks: Sequence[SBlockNode]) -> dict[Any, dict[Any, int]]:
 
 
 def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNode:
-    """The block with what it loads from these buffers computed in place."""
+    """The block with loads from these buffers replaced by what the buffers' blocks compute."""
     store = block.body
     if not any(load.source in inside for load in loads_of(store.value)):
         return block

@@ -12,20 +12,20 @@ from topi_ext.ir import loads_of, sequence, substitute
 
 
 def nests_of(func: tirx.PrimFunc) -> list[Any]:
-    """The statements of a scheduled function, one for each block that is not inside of another's loops."""
+    """The loop nests of a scheduled function, one for each block that is not in the loops of another one."""
     body = func.body.block.body
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
 def is_plain(block: SBlock) -> bool:
-    """Whether the axes of a block are independent and begin at zero."""
+    """Are all axes of a block spatial, with ranges that begin at 0?"""
     return all(
         axis.iter_type == tirx.IterVar.DataPar and fixed(axis.dom.min) == 0 for axis in block.iter_vars
     )
 
 
 def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock, Any]:
-    """A block of independent ``axes`` that stores to ``buffer`` alone, and plain loops around it."""
+    """A block with spatial ``axes`` that writes ``buffer`` only, and the serial loops around it."""
     buffers = {one: one for one in (*(load.source for load in loads_of(body)), buffer)}
     reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
     block = SBlock(axes, reads, writes, name, body)
@@ -39,7 +39,7 @@ def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock,
 def with_nests(
     func: tirx.PrimFunc, nests: Sequence[Any], buffers: Sequence[Any] | None = None
 ) -> tirx.PrimFunc:
-    """The function with other statements, and with other temporaries where ``buffers`` are given."""
+    """The function with other loop nests, and with other intermediate buffers if ``buffers`` are given."""
     realize, root = func.body, func.body.block
     block = SBlock(
         root.iter_vars,
@@ -56,14 +56,16 @@ def with_nests(
 
 
 def one_loop(func: tirx.PrimFunc, count: int, parallel: bool) -> tirx.PrimFunc:
-    """The function with one loop in the place of the ``count`` outer loops that all its nests have."""
+    """The function with one loop in place of the ``count`` outer loops that all its nests share."""
     nests = nests_of(func)
     loop, values = fused_loops(outer_loops(nests[0], count), parallel)
     return with_nests(func, [loop(sequence([inside(nest, values) for nest in nests]))])
 
 
 def fused_loops(loops: list[tirx.For], parallel: bool) -> tuple[Any, list[Any]]:
-    """One loop over all that nested loops are over, as a function of its body, and their variables in it."""
+    """A function from a body to one loop over the index space of ``loops``, and the values of their
+    variables in it.
+    """
     count = loops[0].extent
     for each in loops[1:]:
         count = count * each.extent
@@ -81,7 +83,7 @@ def fused_loops(loops: list[tirx.For], parallel: bool) -> tuple[Any, list[Any]]:
 
 
 def inside(nest: Any, values: list[Any]) -> Any:
-    """What a nest does at these values of its outer loops."""
+    """The body of a nest inside its outer loops, at these values of their variables."""
     loops = outer_loops(nest, len(values))
     return substitute(
         loops[-1].body, {loop.loop_var: value for loop, value in zip(loops, values, strict=True)}
@@ -89,7 +91,7 @@ def inside(nest: Any, values: list[Any]) -> Any:
 
 
 def outer_loops(nest: Any, count: int) -> list[tirx.For]:
-    """The ``count`` outer loops of a nest; a RuntimeError where it has fewer."""
+    """The ``count`` outer loops of a nest; RuntimeError if it has fewer."""
     loops: list[tirx.For] = []
     while len(loops) < count:
         if not isinstance(nest, tirx.For) or nest.kind != tirx.ForKind.SERIAL:

@@ -1,4 +1,4 @@
-"""Remainder tiles without remainder code.
+"""Overlapping tiles: remainders without remainder code.
 
 A tile that does not divide its axis leaves a predicate in the innermost loop, which defeats
 unrolling and register allocation. Instead the last tile is moved back until it ends at the edge:
@@ -18,17 +18,18 @@ from tvm_ffi import structural_equal, structural_map
 from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
 
 _LONGEST_TILE = 1 << 30
+"""A bound from which on the extent of a tile counts as unknown."""
 
 TILE_LOOP = "topi_ext.overlap_below"
 """Loop annotation: tiles that start here and overrun their axis are moved back to its edge."""
 
 
 PADDED_LANES = "topi_ext.padded_lanes"
-"""Block annotation: lanes of the vectors along its last axis, of which the last one is not filled."""
+"""Block annotation: the lanes of the vectors along its last axis, the last of which is partial."""
 
 
 def overlap_tail(sch: Schedule, loop: Any) -> None:
-    """Mark ``loop``: everything below it is one tile, of which the last one overlaps its neighbour."""
+    """Mark ``loop``: everything below it is one tile, and the last tile is to overlap the one before."""
     sch.annotate(loop, TILE_LOOP, 1)
 
 
@@ -51,7 +52,7 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
-    """The block with every axis that overruns its edge moved back, and the conditions on it dropped."""
+    """The block with every axis that overruns its edge moved back, without the predicates on it."""
     values = list(realize.iter_values)
     conditions = [_Condition(analyzer, condition, tile) for condition in conjuncts(realize.predicate)]
     lanes = int(realize.block.annotations.get(PADDED_LANES, 1))
@@ -106,7 +107,9 @@ class _Condition:
         self.bounds_tile = not isinstance(self._start, tirx.IntImm)
 
     def places(self, values: list[Any]) -> dict[int, Any]:
-        """The block's axes that the condition bounds, with what they add to it, such as a group's start."""
+        """The positions of the block axes that the condition bounds, with the offset that each adds to it,
+        if any.
+        """
         found: dict[int, Any] = {}
         for place, value in enumerate(values):
             if _same(self._analyzer, value, self.expression.a):

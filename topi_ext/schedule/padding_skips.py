@@ -1,7 +1,7 @@
-"""Rows and columns of a kernel that meet nothing but padding are skipped.
+"""Padding skips: kernel rows, columns and planes that see only padding are not multiplied.
 
-A wide or dilated kernel on a small image multiplies mostly zeros. One condition for each row of the kernel,
-column or plane leaves out what no pixel of a register tile needs.
+A large or dilated kernel on a small image multiplies mostly zeros. One condition for each row, column or
+plane of the kernel skips those that see only padding for all pixels of a register tile.
 """
 
 from typing import Any
@@ -14,22 +14,26 @@ from topi_ext.ir import nodes_of, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"
-"""Loop annotation: the block's axis of pixels, those of a tile, stride, dilation, padding before, extent."""
+"""Loop annotation: [block axis of the result, pixels of a tile, stride, dilation, padding before, extent]."""
 
 
 def skip_padding(
     sch: Schedule, loop: Any, axis: int, workload: ConvolutionWorkload, side: int, pixels: int
 ) -> None:
-    """Mark ``loop`` over the rows (``side`` 0), columns (1) or planes (2) of the kernel.
+    """Mark ``loop`` over the kernel's taps along one spatial axis, ``side`` as ``workload.along`` numbers
+    them.
 
-    Its block has those of the result on ``axis``, of which a tile takes ``pixels``.
+    ``axis`` is the position of the same spatial axis of the result among the block's axes; a register tile
+    has ``pixels`` along it.
     """
-    extent, _, stride, before, _, dilation = workload.along(side)
-    sch.annotate(loop, SKIPPED, [axis, pixels, stride, dilation, before, int(extent)])
+    image = workload.along(side)
+    sch.annotate(
+        loop, SKIPPED, [axis, pixels, image.stride, image.dilation, image.pad_before, int(image.extent)]
+    )
 
 
 def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Put the body of every marked loop of a scheduled function under its condition."""
+    """Guard the body of every marked loop of a scheduled function by whether any pixel lies in the image."""
 
     def on_loop(loop: tirx.For) -> tirx.For:
         if SKIPPED not in loop.annotations:

@@ -1,7 +1,7 @@
-"""Vectors that are not filled: their lanes are stored as one shorter vector.
+"""Partial vectors: the valid lanes of the last vector along an axis are stored as one shorter vector.
 
-A condition on a lane would make of a vector as many scalars. The last vector along an axis has the same
-number of lanes wherever it is, so that one condition on the whole vector decides between two lengths.
+A condition on each lane would turn the vector into scalars. The last vector always has the same number of
+valid lanes, so that one condition on the whole vector selects between two lengths.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
-    """The vectorised loop around a block, of as many lanes; the block alone where it is one."""
+    """The vectorized loop around a block with so many lanes; the block alone for one lane."""
     realize = loop.body
     values = realize.iter_values
     if int(lanes) == 1:

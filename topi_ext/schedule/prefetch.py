@@ -1,4 +1,4 @@
-"""Software prefetches: weights that come from memory are asked for one panel ahead.
+"""Software prefetch of weights that come from memory, one panel ahead.
 
 A network's weights do not stay in the cache from one run to the next, and the hardware's prefetchers stop
 at the end of each page.

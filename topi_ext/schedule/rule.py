@@ -1,4 +1,4 @@
-"""What all schedule rules share: dlight's interface, and what they know of the functions they scheduled."""
+"""The base class of schedule rules: dlight's interface, and queries about the functions they scheduled."""
 
 from typing import ClassVar
 
@@ -16,7 +16,8 @@ class Rule(ScheduleRule):
     """
 
     is_fallback: ClassVar[bool] = False
-    """Does the rule take whatever other rules refuse? Then an operator that has a kernel did not get it."""
+    """Does the rule take functions that all others refuse? For a tunable operator this means it got no
+    kernel."""
 
     def workload(self, func: tirx.PrimFunc) -> str:
         """The workload that the function computes, as JSON; empty if none of its blocks carries one."""

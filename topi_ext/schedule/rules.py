@@ -3,8 +3,8 @@
 from topi_ext.chooser import KernelChooser
 from topi_ext.schedule.cpu.attention import Attention
 from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.schedule.cpu.index_splitting import IndexSplitting
 from topi_ext.schedule.cpu.interleaved import Interleaved
-from topi_ext.schedule.cpu.joined import Joined
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.schedule.cpu.product import Product
@@ -23,7 +23,7 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
         WindowPooling(),
         Attention(),
         Product(),
-        Joined(),
+        IndexSplitting(),
         Rows(),
         Transpose(),
         Interleaved(),
@@ -33,8 +33,8 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
 
 __all__ = [
     "Convolution",
+    "IndexSplitting",
     "Interleaved",
-    "Joined",
     "LoopNest",
     "Product",
     "Rows",

@@ -1,4 +1,4 @@
-"""How much work a block is, so that little of it starts no threads."""
+"""The estimated cycles of a block, by which small blocks are left on one thread."""
 
 from math import ceil
 from typing import Any
@@ -15,12 +15,13 @@ from topi_ext.ir import IF_THEN_ELSE, nodes_of, uses
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
 
 MOVE_CYCLES = 2.0
-"""A vector from the level-2 cache or to it."""
+"""Cycles to load a vector from the level-2 cache, or to store one to it."""
 
-OPERATION_CYCLES = 0.5
-DIVISION_CYCLES = 4.0
+OPERATION_CYCLES, DIVISION_CYCLES = 0.5, 4.0
+"""Cycles of an operation on a vector, with two vector units, and of a division."""
+
 FUNCTION_CYCLES = 80.0
-"""Of a vector for which the mathematical library is called, element by element."""
+"""Cycles of a vector for which the mathematical library is called, element by element."""
 
 _SINGLE = (
     "prim.ceil",
@@ -37,10 +38,10 @@ _SINGLE = (
 )
 
 INSTRUCTIONS = (*map(tvm.ir.Op.get, _SINGLE), *CONVERSIONS)
-"""Calls that vectors have instructions for."""
+"""Calls for which there are vector instructions."""
 
 ALONG_ROW = 4
-"""How many times as long a sum takes that runs along the axis of the vectors, and so has none."""
+"""The factor on a reduction along the innermost axis, which is not vectorized."""
 
 
 def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
@@ -67,15 +68,17 @@ def block_cycles(sch: Schedule, block: SBlock, lanes: int) -> float:
 
 
 def _value_cycles(store: tirx.BufferStore, innermost: tirx.Var | None, lanes: int) -> float:
-    """Of one vector of what is stored, without what indices take and without reading its own place."""
+    """Cycles to compute one vector of what ``store`` stores, without index arithmetic and without loading the
+    destination.
+    """
     loads = _distinct(store.value, TensorLoad).values()
     inside = {key for load in loads for index in load.indices for key in _operations(index)}
     cycles = sum(_cycles_of(node) for key, node in _operations(store.value).items() if key not in inside)
     for load in loads:
         if load.source.same_as(store.buffer):
             continue
-        apart = innermost is not None and any(uses(index, innermost) for index in load.indices[:-1])
-        cycles += lanes if apart else MOVE_CYCLES
+        strided = innermost is not None and any(uses(index, innermost) for index in load.indices[:-1])
+        cycles += lanes if strided else MOVE_CYCLES
     return cycles
 
 
@@ -86,7 +89,7 @@ def _operations(expression: Any) -> dict[int, Any]:
 
 
 def _distinct(expression: Any, *kinds: type) -> dict[int, Any]:
-    """The nodes of some kinds, each once: what is written twice is computed once."""
+    """The nodes of ``kinds`` by structural hash: common subexpressions are computed once."""
     return {structural_hash(node): node for node in nodes_of(expression, kinds)}
 
 

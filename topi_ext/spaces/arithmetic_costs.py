@@ -1,6 +1,6 @@
-"""What the arithmetic of one step of a register tile takes: multiply-adds, or those of words.
+"""The cost of the arithmetic in one step of a register tile, for multiply-adds and for dot products of words.
 
-A step multiplies one element or one word of data of each pixel by every vector of weights.
+A step multiplies one element, or one word, of the data of each pixel by every vector of weights.
 """
 
 from dataclasses import dataclass
@@ -9,30 +9,31 @@ from topi_ext.processor import Processor
 from topi_ext.workload import BYTES, WIDENED, ConvolutionWorkload
 
 PAIRS_LIVE, WIDE_LIVE = 2, 1
-"""Registers: the ones by which pairs are added, and a pair; a product of two int16."""
+"""Extra live registers: for sums of pairs a vector of ones and a pair; for products of int16 one product."""
 
 PAIR_OPERATIONS = {16: 3, 32: 2, 64: 3}
-"""Of a vector of words whose products are added in pairs, in multiply-adds, by the bytes of a vector: two
-multiply, and vectors of 32 bytes have other units that add."""
+"""The cost of a vector of words by VPMADDUBSW and VPMADDWD, in multiply-adds, by the bytes of a vector: two
+instructions multiply and one adds, for which vectors of 32 bytes have a further unit."""
 
 WIDE_OPERATIONS = {16: 2, 32: 1, 64: 2}
-"""Of a vector of words of two int16, in multiply-adds: one multiplies and one adds, as of pairs."""
+"""The same for words of two int16: one instruction multiplies, and one adds."""
 
 LONG_PRODUCTS = 2
-"""Instructions that multiply the bytes of four words to int16."""
+"""Instructions that multiply the bytes of four words, giving int16."""
 
 LONG_SUMS, FITTING_LONG_SUMS = 2, 1
-"""Those that add such products to int32: each, or both at once where they fit into int16."""
+"""Instructions that add these products to int32: two, or one where sums of two products fit int16."""
 
 WIDENED_PAIR_INSTRUCTIONS = 4
-"""For a vector of pairs of bfloat16 where no instruction multiplies them: halves of words become float32
-first."""
+"""Instructions for a vector of pairs of bfloat16 without a dot product: both halves are widened to float32
+and multiplied."""
 
 
 @dataclass(frozen=True)
 class StepCosts:
-    """Of one step: cycles of throughput and of latency, and ``registers`` that it needs beside accumulators,
-    a vector of each stream of weights, and data.
+    """The cost of one step: cycles by throughput and by latency, and extra live registers.
+
+    ``registers`` counts those besides accumulators, one vector of each stream of weights, and data.
     """
 
     cycles: float
@@ -41,14 +42,14 @@ class StepCosts:
 
 
 def multiplies_long(workload: ConvolutionWorkload, processor: Processor) -> bool:
-    """Are its words of bytes multiplied to int16 (:attr:`topi_ext.processor.Processor.long_products`)?"""
+    """Are words of bytes multiplied to int16 (:attr:`topi_ext.processor.Processor.long_products`)?"""
     return processor.long_products and workload.dtype in BYTES and bool(workload.word_axis)
 
 
 def step_costs(
     workload: ConvolutionWorkload, processor: Processor, accumulators: int, vector_bytes: int
 ) -> StepCosts:
-    """Of a tile of so many vectors of sums, each of ``vector_bytes`` at most."""
+    """The cost of a step of a tile of ``accumulators`` vectors, each of at most ``vector_bytes``."""
     latency = processor.fma_latency
     per_cycle = processor.fma_per_cycle / processor.passes(vector_bytes)
     if not workload.word_axis:

@@ -33,35 +33,36 @@ from topi_ext.workload_facts import (
 )
 
 LONG_WEIGHTS = 2
-"""Registers of weights for four sums of products of bytes to int16."""
+"""Registers of weights for each vector of channels, where bytes are multiplied to int16."""
 
 LONG_LIVE, LONG_LIVE_IN_ORDER = 9, 8
-"""Modelled: those for data and products that wait, in the second case but for one of each vector of sums."""
+"""Modelled: live registers of data and pending products in that case, on out-of-order and on in-order
+cores; the latter need one more for each vector of sums."""
 
 WIDEST_ROW = 12
-"""Vectors of one pixel that are summed at once where loads are instructions of their own: as many as hide the
-latency of multiply-adds, and what a loop takes besides."""
+"""The most vectors of channels in a tile of one pixel, if multiply-adds have no memory operands: enough to
+hide their latency and the loop control."""
 
 MOST_SERIAL = 4.0
-"""Kernels of one thread are worth measuring up to that many times the work from which threads should pay."""
+"""Kernels on one thread are candidates up to this many times the work from which threads pay."""
 
 UNUSUAL_PREFETCH_PENALTY = 1.02
-"""For asking ahead where that seldom pays, or not asking where it often does."""
+"""The factor on knobs that prefetch where that seldom pays, or do not where it often does."""
 
 
 def direct_knobs(
     workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
-    """The space of the direct convolution: all knobs worth trying, each with its estimated cycles.
+    """All knobs of the direct convolution worth trying, each with its estimated cycles over all threads.
 
-    Of tiles of vectors, those alone that are as the one of ``like``, where it is given.
+    With ``like``, of the tiles of vectors only that of ``like``.
     """
     for tile in _tiled_loops(workload, processor, like):
         yield from _knobs_of_tile(workload, processor, tile)
 
 
 def cheapest_direct(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
-    """The first of the least estimated cycles in :func:`direct_knobs`, without estimating all of them."""
+    """The minimum of :func:`direct_knobs`, the first among equals, without estimating all of them."""
     best: tuple[float, int, ConvolutionKnobs] | None = None
     tiles = enumerate(_tiled_loops(workload, processor))
     # A tile's own cycles are the least that any order of its loops takes.
@@ -77,7 +78,9 @@ def cheapest_direct(workload: ConvolutionWorkload, processor: Processor) -> tupl
 
 @dataclass(frozen=True)
 class _TiledLoops:
-    """The loops around one register tile: its knobs, and their cycles on one thread, traffic apart."""
+    """The knobs of one register tile, and the cycles of all its tiles on one thread, without memory
+    traffic.
+    """
 
     lanes: int
     tile_pixels: int
@@ -107,7 +110,7 @@ def _tiled_loops(
 def _vector_loops(
     workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None
 ) -> Iterator[_TiledLoops]:
-    """Those of tiles of vectors."""
+    """The register tiles of vectors."""
     wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
@@ -127,7 +130,9 @@ def _vector_loops(
 
 
 def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:
-    """``lanes``, and for depthwise convolutions of longer blocks of channels those of one register."""
+    """``lanes``; for depthwise convolutions with blocks longer than a register also the lanes of one
+    register.
+    """
     native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
     blocked = block_of(workload.out_layout, "C") == lanes and lanes % native == 0
     parts = workload.is_depthwise and blocked and not workload.padded_lanes and not processor.memory_operands
@@ -167,10 +172,10 @@ def _knobs_of_tile(
 
 
 def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[int, int, int]:
-    """Lanes of a vector, and whole vectors along the channel axis and along the pixels of a row.
+    """The lanes of a vector, the whole vectors along the output channels, and along the pixels of a row.
 
-    Where an axis holds a remainder, its last tile overlaps the one before, so a tile may be as long
-    as the whole vectors but no longer.
+    A tile may be as long as the whole vectors of its axis, but not longer: where a remainder is left, the
+    last tile overlaps the one before. Pixels are single unless vectors lie along them.
     """
     native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
     row = _run_of_pixels(workload)
@@ -189,19 +194,19 @@ def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[in
 
 
 def _run_of_pixels(workload: ConvolutionWorkload) -> int:
-    """Pixels along which tiles are laid: those of a row, or of all rows."""
+    """Pixels in the run along which tiles are laid: those of a row, or of the image where rows are fused."""
     row = int(workload.out_width)
     return row * int(workload.out_height) if fuses_rows(workload) else row
 
 
 def _tiles_across(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> int:
-    """Tiles along the pixels; the last one overlaps the one before where they leave a remainder."""
+    """Tiles along a run of pixels; the last one may overlap the one before."""
     vector = lanes if lanes_are_pixels(workload) else 1
     return math.ceil(_run_of_pixels(workload) / (tile_pixels * vector))
 
 
 def _tiles_down(workload: ConvolutionWorkload, lanes: int, channel_vectors: int, tile_channels: int) -> int:
-    """Tiles along the output channels, likewise."""
+    """Tiles along the output channels; the last one may overlap the one before."""
     whole = lanes_are_pixels(workload) or block_of(workload.out_layout, "C") > 1
     if whole or block_of(workload.kernel_layout, "O") > 1:
         return math.ceil(channel_vectors / tile_channels)
@@ -212,7 +217,7 @@ def _tiles_down(workload: ConvolutionWorkload, lanes: int, channel_vectors: int,
 def _register_tiles(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
 ) -> list[tuple[int, int]]:
-    """Tiles whose accumulators and operands fit the register file together."""
+    """The (tile_pixels, tile_channels) whose accumulators and operands fit the register file together."""
     registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
     group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
     tiles = []
@@ -230,7 +235,7 @@ def _register_tiles(
         elif workload.is_depthwise and not processor.memory_operands:
             operands = streams + accumulators
         elif multiplies_long(workload, processor):
-            # For a core that executes in order the compiler multiplies all, and then adds.
+            # For an in-order core the compiler issues all products before the additions.
             waiting = LONG_LIVE_IN_ORDER + accumulators if in_flight else LONG_LIVE
             operands, in_flight = LONG_WEIGHTS * streams + waiting, 0
         if accumulators + operands + in_flight <= processor.vector_registers:
@@ -241,11 +246,11 @@ def _register_tiles(
 def _steps(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
 ) -> int:
-    """Channels of the data to load at once, or words, where multiply-adds read lanes of registers."""
+    """Channels of the data, or words, to load as one vector, whose lanes multiply-adds read; else 1."""
     if processor.memory_operands or multiplies_long(workload, processor):
         return 1
     if workload.word_axis and not processor.registers_in_flight:
-        # Others start a load beside every dot product.
+        # Out-of-order cores issue a load beside every dot product.
         return 1
     if not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
         return 1

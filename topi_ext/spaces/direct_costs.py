@@ -1,4 +1,4 @@
-"""What knobs of the direct convolution are estimated to cost.
+"""The estimated cost of the direct convolution's knobs, in cycles.
 
 The estimate adds cycles of the inner loop (bounded by multiply-accumulate throughput, by loads and by
 the latency of the accumulators), the share of work that overlapping tail tiles repeat, the balance
@@ -17,59 +17,63 @@ from topi_ext.workload import BYTES, PLANES, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share
 
 SHARED_LINE_PENALTY = 4.0
-"""Measured: 24 channels of NHWC split between two threads take 3 to 5 times as long."""
+"""The factor for cache lines that two threads write. Measured: 24 NHWC channels split between two threads
+take 3 to 5 times as long."""
 
 STREAM_PENALTY = 0.06
-"""Measured: tiles of two vectors of channels come closest to their estimate; with one, every multiply-add
-reads memory, and with more, the streams of weights compete for cache sets."""
+"""Added to the factor on a step for each vector of channels more or less than two. Measured: with one, every
+multiply-add reads memory, and with more, the streams of weights compete for cache sets."""
 
 LONG_STREAMS = 4
-"""Modelled: as many are best where bytes are multiplied to int16, since each pixel is loaded into all lanes
-twice.
+"""Modelled: the best number of vectors of channels where bytes are multiplied to int16, since each pixel is
+broadcast twice.
 """
 
 IN_ORDER_LOAD_CYCLES = 0.5
-"""Modelled: what a load takes of such a loop on a core that executes in order, beside the products."""
+"""Modelled: cycles of each load in such a loop on an in-order core, in addition to the products."""
 
 CACHED_BYTES = 128 << 10
 """Weights up to this size stay in the level-2 cache from one run of a network to the next."""
 
 CACHED_BYTES_PER_CYCLE = 32.0
+"""The rate at which such weights are read."""
 
 L2_CYCLES_PER_VECTOR = 2.4
-"""Measured on 512 channels of 3 taps in tiles of 3 pixels and 4 vectors of channels: 2.2; on a Zen 4, of 4 taps
-in tiles of 2 by 2: 3."""
+"""Cycles to load one vector from the level-2 cache. Measured on 512 channels of 3 taps in tiles of 3 pixels and
+4 vectors of channels: 2.2; on a Zen 4, of 4 taps in tiles of 2 pixels and 2 vectors: 3."""
 
 REORDERED = 256
-"""Instructions that a core looks ahead, at least; two for each multiply-add."""
+"""The least reorder window of an out-of-order core, in instructions; a multiply-add counts as two."""
 
 SHUFFLES = 1
-"""Instructions for each vector of neighbouring pixels of which those that a stride meets are kept."""
+"""Shuffles for each vector of neighbouring pixels, to keep the ones that a stride selects."""
 
 MOST_UNROLLED = 4
-"""Longest row of a kernel that the compiler unrolls."""
+"""The longest kernel row that the compiler unrolls, in taps."""
 
 SPILL_CYCLES = 0.5
-"""Measured: what each register too few costs a step of first layers."""
+"""Measured on first layers: cycles that each spilled register adds to a step."""
 
 AGAIN_BYTES_PER_CYCLE = 16.0
-"""From the last-level cache for each thread, where weights come again and again in the same order."""
+"""The rate per thread from the last-level cache, for weights that are read repeatedly in the same order."""
 
 KEPT_SHARE = 0.8
-"""Of the level-2 cache, what weights may fill and stay from one tile of pixels to the next."""
+"""The share of the level-2 cache that weights may fill and still stay from one tile of pixels to the next."""
 
 LOOP_CYCLES = 0.5
-"""Modelled: what counting and the addresses take of a loop whose multiply-adds read lanes of registers."""
+"""Modelled: cycles of loop control and addresses, where multiply-adds read lanes of registers."""
 
 SINGLE_LOADS_PENALTY = 1.04
-"""Modelled: such loops where the registers do not hold the data as vectors, so that elements are loaded."""
+"""Modelled: the factor on such loops if the data does not fit in registers as vectors, and is loaded by
+element."""
 
 BYTE_PIXELS_PENALTY = 2.0
-"""Depthwise convolutions of bytes with channels last, whose vectors are quarters of cache lines: measured 1.1
-to 1.7, and as the estimates of all depthwise convolutions are low, this chooses the faster networks."""
+"""The factor for depthwise convolutions of bytes with channels last, whose vectors are quarters of cache
+lines. Measured 1.1 to 1.7; as the estimates of all depthwise convolutions are low, this value chooses
+the faster networks."""
 
 PIXEL_LANE_PENALTY = 2.0
-"""Measured: a convolution with vectors along rows takes about twice the cycles its tile needs."""
+"""Measured: a convolution with vectors along rows takes about twice the cycles that its tile needs."""
 
 
 def tile_cycles(
@@ -80,7 +84,11 @@ def tile_cycles(
     tile_channels: int,
     steps_at_once: int,
 ) -> float:
-    """Cycles of one register tile over its whole reduction, with the work around the loop."""
+    """Cycles of one register tile over its whole reduction, with the work around the loop.
+
+    ``lanes`` to ``tile_channels`` are as in the knobs; ``steps_at_once`` are the channels, or words, that one
+    load brings in.
+    """
     size = lanes * DTYPE_BYTES[workload.out_dtype]
     registers, passes = math.ceil(size / processor.vector_bytes), processor.passes(size)
     accumulators = tile_pixels * tile_channels * registers
@@ -132,12 +140,12 @@ def tile_cycles(
 
 
 def _tiles_at_once(multiply_adds: float) -> float:
-    """Tiles of so many multiply-adds that a core computes at once which executes out of order."""
+    """Tiles of ``multiply_adds`` each that overlap in the reorder window of an out-of-order core."""
     return max(1.0, REORDERED / (2 * max(1.0, multiply_adds)))
 
 
 def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:
-    """Elements of the data, or words, that the results of each pixel of a tile are sums of, in the mean."""
+    """Steps of a tile: the elements, or words, that each result sums, averaged over skipped padding."""
     taps = workload.taps * met_share(workload, 0)
     if workload.depth:
         taps *= met_share(workload, PLANES)
@@ -147,14 +155,14 @@ def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:
 
 
 def around_tile(accumulators: int) -> float:
-    """Cycles of storing a tile, loading the epilogue's operands, and filling the pipeline again."""
+    """Cycles to store a tile, load the operands of the epilogue, and refill the pipeline."""
     return 12 + 2.0 * accumulators
 
 
 def holds_data(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
 ) -> bool:
-    """Do the registers of a tile hold a vector of the data for each pixel, too?"""
+    """Do the registers also hold a vector of data for each pixel of the tile?"""
     registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
     streams = tile_channels * registers
     needed = tile_pixels * streams + streams + tile_pixels
@@ -162,18 +170,22 @@ def holds_data(
 
 
 def outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: int) -> bool:
-    """Whether the weights of a tile of so many channels come from the level-2 cache for every tile."""
+    """Do the weights of a tile of ``channels`` exceed the level-1 cache, so that each tile reads them from
+    level 2?
+    """
     taps = workload.group_in_channels * workload.taps
     return taps * channels * DTYPE_BYTES[workload.weight_dtype] > processor.l1_bytes // 2
 
 
 def has_byte_pixels(workload: ConvolutionWorkload) -> bool:
-    """Is it depthwise, of bytes whose channels are not in blocks?"""
+    """Is it a depthwise convolution of bytes in NHWC?"""
     return workload.is_depthwise and workload.dtype in BYTES and workload.data_layout == "NHWC"
 
 
 def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
-    """Elements (or words) of the data that the compiler keeps broadcast: those that several taps meet."""
+    """Elements, or words, of the data that several taps use, which the compiler keeps broadcast in
+    registers.
+    """
     word = workload.word if workload.word_axis == "W" else 1
     taps, stride, step = workload.kernel[1] // word, workload.strides[1], workload.dilation[1] * word
     if physical_axes(workload.data_layout)[-1] != ("W", 0) or taps > MOST_UNROLLED:
@@ -185,9 +197,9 @@ def _shared_pixels(workload: ConvolutionWorkload, tile_pixels: int) -> int:
 def shared_line_penalty(
     workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs
 ) -> float:
-    """How much longer a kernel takes for cache lines of NHWC that two threads write, splitting its channels.
+    """The factor for cache lines of an NHWC result that two threads write, as they split its channels.
 
-    A thread takes neighbouring channels of an image, so that two of them meet once in the lines of a pixel.
+    A thread takes contiguous channels, so that two threads share at most one cache line per pixel.
     """
     if knobs.order != "channels" or workload.out_layout not in ("NHWC", "NWC") or processor.threads == 1:
         return 1.0
@@ -208,7 +220,7 @@ def imbalance(
     pixels: int,
     channel_vectors: int,
 ) -> float:
-    """How much longer the busiest thread works than an even share."""
+    """The time of the busiest thread over an even share; the number of threads for a kernel that uses one."""
     if not knobs.parallel:
         return float(processor.threads)
     chunks = chunk_count(workload, knobs, pixels, channel_vectors)
@@ -219,7 +231,7 @@ def imbalance(
 def chunk_count(
     workload: ConvolutionWorkload, knobs: ConvolutionKnobs, pixels: int, channel_vectors: int
 ) -> int:
-    """Turns of the parallel loop."""
+    """Iterations of the parallel loop."""
     if fuses_rows(workload):
         rows = math.ceil(pixels / knobs.tile_pixels)
     else:
@@ -229,7 +241,7 @@ def chunk_count(
 
 
 def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs) -> float:
-    """Cycles spent on weights and rows that come from beyond the level-2 cache, and on padding."""
+    """Cycles to load weights and rows from beyond the level-2 cache, and to copy the padded image."""
     size = DTYPE_BYTES[workload.dtype]
     batch = workload.batch if isinstance(workload.batch, int) else 1
     image = workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
@@ -241,7 +253,7 @@ def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: C
     if workload.is_depthwise:
         return padding
     if "H" in workload.out_layout:
-        # Weights come from memory once, whatever the order; few of them stay in the cache.
+        # Weights are read from memory at least once, in any order; small ones stay in the cache.
         padding += weights / (bytes_per_cycle if weights >= CACHED_BYTES else CACHED_BYTES_PER_CYCLE)
     channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
     passes = max(1, workload.out_channels // channels)
@@ -257,7 +269,7 @@ def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: C
     again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
     window = read * workload.depth[1] / workload.depth[0] if workload.depth else read
     if window / chunks > half_l2:
-        # Every tile of channels goes through the rows of its chunk, in each of the planes that it meets.
+        # Every tile of channels reads the rows of its chunk, in each plane of its window.
         again += window * workload.planes * (passes - 1)
     return padding + again / AGAIN_BYTES_PER_CYCLE
 
@@ -265,7 +277,7 @@ def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: C
 def _copy_cycles(
     workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs, image_bytes: int
 ) -> float:
-    """Cycles spent on copying the images with their border, in the dtype that is multiplied."""
+    """Cycles to copy the padded images, converted to the dtype in which they are multiplied."""
     size = DTYPE_BYTES[workload.dtype]
     wide = DTYPE_BYTES[workload.weight_dtype] // size
     copied = float(image_bytes * wide)
@@ -277,18 +289,18 @@ def _copy_cycles(
     copied *= needed / (rows * workload.strides[0])
     chunk = needed * int(workload.in_width) * workload.in_channels * size * wide
     if workload.depth:
-        # The planes that a plane of the result needs are copied for it alone.
+        # Each plane of the result copies the planes of its window for itself.
         copied *= workload.depth[1] / workload.depth[2]
         chunk *= workload.depth[1]
     if workload.is_depthwise and knobs.order == "channels":
         chunk = chunk * knobs.lanes // workload.in_channels
-    # A chunk that stays in the cache is read back for free; a longer one is not.
+    # A chunk that stays in the cache is read back for free.
     copied *= 1 if chunk <= processor.l2_bytes // 2 else 4
     return copied / 32
 
 
 def _read_share(workload: ConvolutionWorkload) -> float:
-    """The share of an image's cache lines that kernels shorter than their strides read."""
+    """The share of an image's cache lines that is read; less than 1 for strides longer than the kernel."""
     rows, columns = (
         min(1.0, ((taps - 1) * dilation + 1) / stride)
         for _, taps, stride, _, _, dilation in (workload.along(0), workload.along(1))
@@ -302,10 +314,10 @@ def _read_share(workload: ConvolutionWorkload) -> float:
 def _panels_again(
     workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs, passes: int
 ) -> float:
-    """Cycles spent on the weights of a tile's channels where they do not stay in the level-2 cache.
+    """Cycles to reload the weights of a tile's channels, if they exceed the level-2 cache.
 
-    Every tile of pixels then reads them from beyond it: a product that sums thousands of channels is faster
-    with tiles of fewer channels.
+    Each tile of pixels then reads them from beyond it, which makes tiles of fewer channels faster in products
+    that sum thousands of channels.
     """
     channels = knobs.tile_channels * (1 if lanes_are_pixels(workload) else knobs.lanes)
     panel = workload.group_in_channels * workload.taps * channels * DTYPE_BYTES[workload.dtype]

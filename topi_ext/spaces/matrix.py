@@ -1,4 +1,4 @@
-"""Register tiles of matrices that are worth trying for a convolution of words, each with its cycles."""
+"""Register tiles for matrix instructions (AMX, and ARM's FEAT_I8MM and FEAT_BF16), with estimated cycles."""
 
 import itertools
 import math
@@ -18,32 +18,33 @@ from topi_ext.workload import BYTES, ConvolutionWorkload
 from topi_ext.workload_facts import channel_run, fuses_rows, pair_steps, suits_matrices
 
 _FEWEST_CYCLES = 10
-"""Measured: what a product takes however few rows of data it has; with 16 rows it takes 16."""
+"""Measured: cycles of an AMX product with few rows of data; with 16 rows it takes 16."""
 
 _SHARED_UNIT = 1.5
-"""Measured: two hyperthreads of a core share what multiplies, so that a product may take twice as long."""
+"""Measured: the factor on products because the two hyperthreads of a core share one matrix unit."""
 
 _ROW_CYCLES, _FAR_ROW_CYCLES = 0.7, 2.0
-"""Measured: a row of a matrix that is loaded from the level-1 cache, and from the level-2 cache."""
+"""Measured: cycles to load one row of a tile register from the level-1 and from the level-2 cache."""
 
 _TILE_CYCLES, _VECTOR_CYCLES = 20.0, 6.0
-"""Modelled: around the products of a tile, and for storing each vector of its sums and finishing it."""
+"""Modelled: cycles around the products of a register tile, and to store and finish each vector of sums."""
 
 CONFIGURATION_CYCLES = 250.0
-"""Measured: giving the registers their shapes, which each turn of a parallel loop does."""
+"""Measured: cycles to configure the tile registers, once per iteration of the parallel loop."""
 
 _SPILL_CYCLES = 1.0
-"""Modelled: what a step takes for each register too few of matrices in vectors."""
+"""Modelled: cycles that each spilled register adds to a step of ARM's matrix instructions."""
 
 _SHORTEST = 7
-"""Rows of a matrix below which others are not worth trying, as long as the pixels of a row allow it."""
+"""The fewest rows of an AMX operand worth trying, unless a row of the image has fewer pixels."""
 
 
 @dataclass(frozen=True)
 class MatrixTile:
-    """``matrix_rows`` and ``steps`` as in knobs, ``rows`` by ``pixels`` by ``vectors`` of channels.
+    """A register tile of ``rows`` by ``pixels`` by ``vectors`` of channels.
 
-    ``cycles``: those of the tile, its whole reduction included.
+    ``matrix_rows`` and ``steps`` are as in :class:`topi_ext.knobs.ConvolutionKnobs`; ``cycles`` are those of
+    the tile over its whole reduction.
     """
 
     rows: int
@@ -57,7 +58,9 @@ class MatrixTile:
 def amx_tiles(
     workload: ConvolutionWorkload, processor: Processor, pixels: int, vectors: int
 ) -> Iterator[MatrixTile]:
-    """Tiles of AMX of a workload whose rows have ``pixels`` and whose pixels have ``vectors`` of channels."""
+    """The register tiles for AMX worth trying; rows have ``pixels``, and pixels ``vectors`` of output
+    channels.
+    """
     if not suits_matrices(workload) or not processor.matrix_registers:
         return
     reduced = workload.in_channels // workload.word
@@ -68,7 +71,7 @@ def amx_tiles(
     counts = range(1, processor.matrix_registers)
     for length, along, rows, channels in itertools.product([*lengths, longest], counts, counts, counts):
         fits = along * length <= pixels and rows <= height and channels <= vectors
-        # Several rows are for those that a tile takes whole.
+        # A tile has several rows only if it covers them whole.
         if not fits or (rows > 1 and along * length < pixels):
             continue
         tile = _AmxTileCost(workload, along * rows, channels, length, words)
@@ -78,9 +81,9 @@ def amx_tiles(
 
 @dataclass(frozen=True)
 class _AmxTileCost:
-    """What a tile of AMX costs, of ``data`` by ``weights`` matrices.
+    """The cost of a register tile of ``data`` by ``weights`` AMX operands.
 
-    Each of the data has so many ``rows`` and ``words`` of them.
+    Each operand of data has ``rows`` pixels of ``words`` words.
     """
 
     workload: ConvolutionWorkload
@@ -94,7 +97,7 @@ class _AmxTileCost:
         return amx.registers_held(self.data, self.weights)
 
     def cycles(self, processor: Processor) -> float:
-        """Those of the whole reduction and of what is around it."""
+        """Cycles of the whole reduction and of the work around it."""
         taps = self.workload.kernel[0] * self.workload.kernel[1]
         reduced = self.workload.in_channels * taps
         is_near = self.weights * amx.LANES * reduced <= processor.l1_bytes // 2
@@ -109,7 +112,7 @@ class _AmxTileCost:
 def neon_tiles(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, pixels: int, vectors: int
 ) -> Iterator[MatrixTile]:
-    """As :func:`amx_tiles`, of ARM's matrices in vector registers, with ``lanes`` channels in a vector."""
+    """As :func:`amx_tiles`, for ARM's matrix instructions; a vector has ``lanes`` channels."""
     rows, held = neon_matrices.ROWS, processor.vector_registers
     lengths = range(rows, min(pixels, held) + 1, rows)
     widths = range(1, min(vectors, held) + 1)
@@ -121,7 +124,10 @@ def neon_tiles(
 
 @dataclass(frozen=True)
 class _NeonTileCost:
-    """What a tile of ARM's matrices costs: of pixels by channels, which a step takes so many words of."""
+    """The cost of a register tile of ``pixels`` by ``channels`` for ARM's matrix instructions.
+
+    A step takes ``words`` words of each pixel.
+    """
 
     workload: ConvolutionWorkload
     pixels: int
@@ -130,22 +136,22 @@ class _NeonTileCost:
 
     @property
     def sums(self) -> int:
-        """Registers of sums."""
+        """Registers that hold sums."""
         return self.pixels * self.channels // neon_matrices.SUMS
 
     @property
     def matrices(self) -> int:
-        """Of each two pixels, in one step."""
+        """Matrix operands of each pair of pixels in one step."""
         return self.words // neon_matrices.WORDS
 
     @property
     def operands(self) -> int:
-        """Registers of data and of weights."""
+        """Registers that hold data and weights."""
         return self.pixels // neon_matrices.ROWS * self.matrices + 1
 
     @property
     def _shared(self) -> int:
-        """Registers of data that the compiler keeps for the next taps of a row, which it unrolls."""
+        """Registers of data that the compiler keeps for the next taps, as it unrolls short kernel rows."""
         taps, stride = self.workload.kernel[1], self.workload.strides[1]
         if not stride < taps <= MOST_UNROLLED:
             return 0
@@ -153,16 +159,16 @@ class _NeonTileCost:
 
     @property
     def is_side_by_side(self) -> bool:
-        """Are the two rows of a matrix one run in memory?"""
+        """Are the two rows of a matrix operand contiguous in memory?"""
         workload = self.workload
         return channel_run(workload) * workload.strides[1] == neon_matrices.WORDS * workload.word
 
     def cycles(self, processor: Processor) -> float:
-        """Those of the whole reduction and of what is around it."""
+        """Cycles of the whole reduction and of the work around it."""
         products = self.sums * self.matrices
         rows, columns = self.pixels // neon_matrices.ROWS, self.channels // neon_matrices.COLUMNS
         moved = 0 if self.is_side_by_side else rows * self.matrices
-        # Rows of half a register are loaded one by one.
+        # The two halves of a register are loaded one by one.
         single = self.matrices == 1 and not self.is_side_by_side
         loads = (rows * (2 if single else 1) + columns) * self.matrices
         latency = processor.fma_latency if self.workload.dtype in BYTES else processor.pair_latency

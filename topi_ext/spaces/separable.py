@@ -1,4 +1,4 @@
-"""The knobs of a depthwise convolution and the pointwise one of its result in one kernel, and their costs."""
+"""The knobs of a kernel for a depthwise convolution and the pointwise one after it, with estimated cycles."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,15 +11,16 @@ from topi_ext.spaces.direct_costs import imbalance
 from topi_ext.workload import SeparableWorkload
 
 COPIED_BYTES_PER_CYCLE = 32.0
+"""As a chunk is copied in :mod:`.direct_costs`: within the level-2 cache."""
 
 
 def separable_knobs(
     workload: SeparableWorkload, processor: Processor
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
-    """All knobs worth trying, each with its estimated cycles; the knobs are those of the pointwise part.
+    """All knobs worth trying, each with its estimated cycles; knobs describe the pointwise convolution.
 
-    A chunk is so many rows of the result. What the chunk needs of the depthwise convolution is computed into
-    a buffer of its own, which the level-2 cache should hold.
+    A chunk is some rows of the result. The rows of the depthwise convolution that it needs are computed into
+    a buffer, which should fit the level-2 cache.
     """
     first = workload.depthwise
     launch = processor.threads * processor.launch_cycles
@@ -33,7 +34,7 @@ def separable_knobs(
             continue
         found = replace(knobs, pad_at="chunk")
         made = alone * imbalance(workload, processor, found, pixels, channel_vectors)
-        # Rows of the image that neighbouring chunks need are copied, with their border, by both.
+        # Rows of the image that two neighbouring chunks need are copied twice.
         shared = max(0, reach - first.strides[0]) * (int(workload.out_height) // knobs.rows - 1)
         copied = shared * pixel * int(first.in_width) * workload.planes / COPIED_BYTES_PER_CYCLE
         spilled = row * int(workload.out_height) if row * knobs.rows > processor.l2_bytes // 2 else 0

@@ -1,4 +1,4 @@
-"""The space of the Winograd convolution's knobs, each with an estimate of its cost."""
+"""The space of the Winograd convolution's knobs, with estimated cycles."""
 
 import itertools
 from collections import Counter
@@ -14,37 +14,42 @@ from topi_ext.knobs import Order, PadAt, WinogradKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
 from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
-from topi_ext.spaces.usual_sizes import SCALES
+from topi_ext.spaces.typical_sizes import SCALES
 from topi_ext.winograd import tile_grid
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import strip_of, suits_winograd, winograd_tile_sizes, winograd_tiles
 
 SUM_BYTES = 4
-"""Of a product or a result: float32, or int32."""
+"""Bytes of an accumulator or a result, float32 or int32."""
 
 SMALLEST_VECTOR = 4
-"""Channels with a smaller power of two in them make no vectors worth transforming."""
+"""Lanes of the shortest vector: channel counts that are no multiple of it have no Winograd kernel."""
 
 DATA_CYCLES = {2: 40.0, 4: 120.0}
 RESULT_CYCLES = {2: 30.0, 4: 100.0}
-"""Cycles to transform one vector register of channels of one tile, by the size of the tile."""
+"""Cycles to transform one vector register of channels of one tile, input or result, by the side of the
+tile."""
 
 LAST_CACHE_BYTES = 16 << 20
-"""Of the last cache what one kernel may count on."""
+"""The part of the last-level cache that one kernel can count on."""
 
 REGION_CYCLES = 16000.0
-"""Handing work to all threads and waiting for the last."""
+"""The cost of one parallel region: starting all threads and waiting for the last."""
 
 ANY_SIZE_CHUNKS = (2, 4, 6, 7, 8, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
-"""Tiles of a chunk, where the number of all is not known: what register tiles divide."""
+"""Tiles in a chunk for images of dynamic size, chosen to have many divisors for register tiles."""
 
 OVERLAP = 0.75
-"""Share of the shorter of fetching weights and multiplying that the longer one hides."""
+"""The share of the shorter of two phases, fetching weights and multiplying, that overlaps with the longer."""
 
 
 @dataclass(frozen=True)
 class WinogradLoops:
-    """Cycles of the loops: of one step of the products, and of one tile's vector of either transform."""
+    """Cycles of the inner loops.
+
+    ``step``: one step of the products of a register tile; ``data`` and ``result``: the transform of one
+    vector register of channels of one tile, of the input and of the result.
+    """
 
     step: float
     data: float
@@ -54,7 +59,10 @@ class WinogradLoops:
 def winograd_knobs(
     workload: ConvolutionWorkload, processor: Processor
 ) -> Iterator[tuple[float, WinogradKnobs]]:
-    """All knobs worth trying, each with its estimated cycles over all threads; none if it does not suit."""
+    """All knobs worth trying, each with its estimated cycles over all threads.
+
+    None for workloads without a Winograd kernel, and for images of dynamic size.
+    """
     if not suits_winograd(workload) or not all(
         isinstance(extent, int) for extent in (workload.in_height, workload.in_width)
     ):
@@ -70,16 +78,16 @@ def winograd_knobs(
 def winograd_any_size_knobs(
     workload: ConvolutionWorkload, processor: Processor
 ) -> Iterator[tuple[float, WinogradKnobs]]:
-    """Knobs for images of any size, as :func:`winograd_knobs`; ``workload`` is that of a usual one.
+    """As :func:`winograd_knobs`, for images of dynamic size; ``workload`` has a typical size.
 
-    The cycles are what images around the usual size take on average, for as many pixels as that has.
+    The cycles are averages over images around that size, each scaled to the pixels of the typical one.
     """
     if not suits_winograd(workload) or workload.depth:
         return
     height, width = int(workload.out_height), int(workload.out_width)
     sizes = Counter((max(1, round(height * scale)), max(1, round(width * scale))) for scale in SCALES)
     for tile in winograd_tile_sizes(workload):
-        # Of each size, the tiles of all images and how much its cycles count.
+        # For each size: the tiles of all images, and the weight of its cycles.
         tiles = [
             (
                 workload.planes * prod(tile_grid(*size, tile)),
@@ -115,7 +123,7 @@ def _chunked(
     rows: int = 1,
     pad_at: PadAt = "stage",
 ) -> Iterator[tuple[float, WinogradKnobs]]:
-    """The knobs of chunks of so many ``pixels``, which are tiles, each with its estimated cycles."""
+    """The knobs with chunks of ``pixels`` Winograd tiles, each with its estimated cycles."""
     in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
     out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
     if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
@@ -129,12 +137,14 @@ def _chunked(
 
 
 def has_border(workload: ConvolutionWorkload, tile: int) -> bool:
-    """Whether tiles read what is no part of the image, so that it is copied with zeros around it."""
+    """Do tiles read outside of the image, which must then be copied with a border of zeros?"""
     return bool(workload.is_padded or workload.out_height % tile or workload.out_width % tile)
 
 
 def _lanes(channels: int, block: int, processor: Processor) -> int:
-    """The layout's block, or the largest power of two in the channels that fits a vector."""
+    """Lanes of a vector of channels: the block, or the largest power of two that divides and fits a
+    register.
+    """
     return block if block > 1 else min(processor.lanes(SUM_BYTES), channels & -channels)
 
 
@@ -182,8 +192,8 @@ def winograd_cycles(
         else workload.out_channels // (knobs.out_lanes * knobs.tile_channels)
     )
     imbalance = -(-chunks // threads) * threads / chunks
-    # Weights and tiles are fetched ahead while the products are computed.
-    fetch = _weight_cycles(workload, processor, knobs, chunks) + _again(
+    # Weights and tiles are fetched while the products are computed.
+    fetch = _weight_cycles(workload, processor, knobs, chunks) + _rereads(
         workload, processor, knobs, tiles, chunks
     )
     multiply *= imbalance
@@ -210,7 +220,7 @@ def _estimated_loops(
 def _weight_cycles(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
 ) -> float:
-    """Cycles to bring the transformed weights from beyond the level-2 cache."""
+    """Cycles to load the transformed weights from beyond the level-2 cache."""
     places = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype]
     weights = places * workload.summed_planes * workload.out_channels
     again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
@@ -220,7 +230,7 @@ def _weight_cycles(
 def _traffic(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
 ) -> float:
-    """Cycles for activations that come from beyond the level-2 cache, and for entering parallel regions."""
+    """Cycles to move activations beyond the level-2 cache, and of the parallel regions."""
     places = (knobs.tile + 2) ** 2
     spread = places * tiles * workload.summed_planes * DTYPE_BYTES[workload.dtype]
     products = places * tiles * workload.out_channels * SUM_BYTES
@@ -237,19 +247,19 @@ def _traffic(
     if knobs.order == "pixels":
         chunk = (spread + products) / chunks
         if chunk > processor.l2_bytes:
-            # All threads have a chunk of their own at once.
+            # Each thread has a chunk in the cache at the same time.
             cycles += 2 * chunk * chunks / _rate(processor, chunk * min(chunks, processor.threads))
         return cycles
     if products / chunks > processor.l2_bytes // 2:
         cycles += 2 * products / processor.cache_bytes_per_cycle
-    # One thread writes what the others read first: it moves from one's cache to the other's.
+    # What one thread writes, others read first: it moves between their caches.
     return cycles + REGION_CYCLES + 2 * spread / _rate(processor, spread)
 
 
-def _again(
+def _rereads(
     workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int, chunks: int
 ) -> float:
-    """Cycles to read the transformed image once for each chunk of output channels."""
+    """Cycles to read the transformed image again for each chunk of output channels."""
     if knobs.order == "pixels":
         return 0.0
     spread = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype] * tiles * workload.summed_planes
@@ -258,7 +268,7 @@ def _again(
 
 
 def _rate(processor: Processor, size: float) -> float:
-    """Bytes per cycle of so many that are written and then read."""
+    """Bytes per cycle at which ``size`` bytes are written and read back."""
     if size > LAST_CACHE_BYTES:
         return processor.memory_bytes_per_cycle / 2
     return processor.cache_bytes_per_cycle

@@ -19,6 +19,7 @@ COVERAGE = 0.95
 """The share of a space that a log must hold for a comparison."""
 
 BATCH = 8
+"""Candidates that a strategy proposes at a time, as in tuning."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,6 @@ class TuneOptions:
     winograd: bool = True
 
 
-USUAL = TuneOptions()
+DEFAULT_OPTIONS = TuneOptions()
 
-__all__ = ["USUAL", "TuneOptions"]
+__all__ = ["DEFAULT_OPTIONS", "TuneOptions"]

@@ -19,9 +19,9 @@ EXPLORATION = 0.25
 NEIGHBOURHOOD = 0.25
 """The share of a batch that lies around the best candidate."""
 
-GROUPS = 12
-BEST_GROUPS = 2
-"""Of :class:`TileSearch`: groups to know before members of the best are tried, and how many are the best."""
+GROUPS, BEST_GROUPS = 12, 2
+""":class:`TileSearch` measures one member of so many groups before it tries other members of the best
+ones."""
 
 
 POPULATION = 24

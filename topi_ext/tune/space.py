@@ -1,4 +1,4 @@
-"""All knobs of a workload, as a search sees them."""
+"""The search space of one workload: candidates of knobs with estimates and features."""
 
 import math
 from collections.abc import Mapping
@@ -7,30 +7,27 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Machine, Workload, family_of
-from topi_ext.processor import Processor
-from topi_ext.tune.models.depthwise_features import depthwise_features, thread_features
-from topi_ext.tune.models.features import Features, knob_features, workload_features
-from topi_ext.tune.models.product_features import convolution_features, product_features
+from topi_ext.tune.models.feature_table import features_of_knobs, features_of_workload
+from topi_ext.tune.models.features import Features
 from topi_ext.tune.records.record import knobs_key
 
 _WORST_ESTIMATE = 1e30
+"""Cycles in place of an estimate that is no positive number, of which a model could take no logarithm."""
 
 
 class Knobs(Protocol):
-    """Whatever arranges the loops of a kernel: all that a tuner needs of it is its name."""
+    """The knobs of any kind of kernel, as far as a tuner needs to know them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Named knobs, as a record keeps them."""
+        """The knobs by name, as a record stores them."""
         ...
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Knobs with their estimated cycles; ``key`` is the same for the same knobs."""
+    """Knobs with their estimated cycles, over all threads; ``key`` is equal for equal knobs."""
 
     key: str
     knobs: Any
@@ -43,15 +40,14 @@ class Candidate:
 
 
 def _candidate(knobs: Any, cycles: float) -> Candidate:
-    # A model takes the logarithm of the estimate.
     estimate = cycles if 0 < cycles < math.inf else _WORST_ESTIMATE
     return Candidate(knobs_key(knobs.to_dict()), knobs, estimate)
 
 
 class Space:
-    """The candidates of one workload on one machine, the least estimated cycles first.
+    """The candidates of one workload on one machine, by ascending estimated cycles.
 
-    Without ``winograd`` those kernels are left out that round differently from the direct convolution.
+    Without ``winograd`` kernels that round differently from the direct convolution are left out.
     """
 
     def __init__(self, workload: Workload, processor: Machine, *, winograd: bool = True) -> None:
@@ -62,7 +58,7 @@ class Space:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """All of them; a GPU's are thousands, and take a second."""
+        """All candidates; a GPU has thousands, and computing them takes a second."""
         found: dict[str, Candidate] = {}
         for cycles, knobs in family_of(self.workload).knob_space(self.workload, self.processor):
             if not self._winograd and knobs.to_dict()["algorithm"] == "winograd":
@@ -80,16 +76,17 @@ class Space:
 
     @cached_property
     def default(self) -> Candidate:
-        """What is compiled where nothing was measured."""
+        """The candidate that is compiled where nothing was measured."""
         _, knobs = family_of(self.workload).cheapest(self.workload, self.processor, self._winograd)
         chosen = self.find(knobs.to_dict())
         return self.candidates[0] if chosen is None else chosen
 
     @cached_property
-    def kinds(self) -> list[Candidate]:
-        """On a GPU, of each instruction and each way of copying what has the least estimate.
+    def cheapest_of_each_kind(self) -> list[Candidate]:
+        """For a GPU's products, the lowest estimate for each pair of instruction and way of copying.
 
-        Estimates are off by more than these differ, and a search that never tries one learns nothing of it.
+        Estimates of different kinds differ by less than their error, and a search that tries none of a kind
+        learns nothing about it. Empty for other workloads.
         """
         found: dict[tuple[Any, Any], Candidate] = {}
         for candidate in self.candidates:
@@ -101,30 +98,30 @@ class Space:
         return list(found.values())
 
     def find(self, knobs: Mapping[str, Any]) -> Candidate | None:
-        """The candidate with these knobs; a log of before there was a knob lacks it."""
+        """The candidate with these knobs, or None; knobs that a record leaves out have their default."""
         found = self._by_key.get(knobs_key(knobs))
         if found is not None:
             return found
-        whole = self._whole(knobs)
-        return None if whole is None else self._by_key.get(knobs_key(whole.to_dict()))
+        complete = self._with_defaults(knobs)
+        return None if complete is None else self._by_key.get(knobs_key(complete.to_dict()))
 
-    def priced(self, knobs: Mapping[str, Any]) -> Candidate | None:
-        """The candidate with these knobs, estimated without the others."""
-        whole = self._whole(knobs)
-        if whole is None:
+    def estimated(self, knobs: Mapping[str, Any]) -> Candidate | None:
+        """As :meth:`find`, without computing all candidates."""
+        complete = self._with_defaults(knobs)
+        if complete is None:
             return None
-        cycles = family_of(self.workload).estimate(self.workload, self.processor, whole)
-        return None if cycles is None else _candidate(whole, cycles)
+        cycles = family_of(self.workload).estimate(self.workload, self.processor, complete)
+        return None if cycles is None else _candidate(complete, cycles)
 
-    def _whole(self, knobs: Mapping[str, Any]) -> Any:
-        """The knobs of these names, those that are left out by default; None where they do not fit."""
+    def _with_defaults(self, knobs: Mapping[str, Any]) -> Any:
+        """The knobs with these values and defaults for the others; None if they do not fit the workload."""
         try:
             return family_of(self.workload).knobs_from_dict(self.workload, self.processor, knobs)
         except RelayLayoutError:
             return None
 
     def neighbours(self, candidate: Candidate) -> list[Candidate]:
-        """The candidates with the same knobs but for the value of one."""
+        """The candidates that differ from ``candidate`` in the value of exactly one knob."""
         own = candidate.fields
         return [
             other
@@ -134,29 +131,15 @@ class Space:
         ]
 
     def features(self, candidate: Candidate) -> Features:
-        """What a model sees of a candidate."""
+        """The features of a candidate and of the workload, as a cost model sees them."""
         if candidate.key not in self._features:
-            self._features[candidate.key] = self._of_workload | self._of_candidate(candidate)
+            own = features_of_knobs(self.workload, self.processor, candidate.knobs, candidate.cycles)
+            self._features[candidate.key] = self._workload_features | own
         return self._features[candidate.key]
 
     @cached_property
-    def _of_workload(self) -> Features:
-        if isinstance(self.workload, GemmConvolution):
-            return product_features(self.workload)
-        if isinstance(self.workload, DepthwiseConvolution):
-            return depthwise_features(self.workload)
-        return workload_features(self.workload)
-
-    def _of_candidate(self, candidate: Candidate) -> Features:
-        workload, machine = self.workload, self.processor
-        if isinstance(workload, GemmConvolution):
-            assert isinstance(machine, Multiprocessor)
-            return convolution_features(workload, machine, candidate.knobs, candidate.cycles)
-        if isinstance(workload, DepthwiseConvolution):
-            assert isinstance(machine, Multiprocessor)
-            return thread_features(workload, machine, candidate.knobs, candidate.cycles)
-        assert isinstance(machine, Processor)
-        return knob_features(workload, machine, candidate.fields, candidate.cycles)
+    def _workload_features(self) -> Features:
+        return features_of_workload(self.workload)
 
 
 __all__ = ["Candidate", "Knobs", "Space"]

@@ -1,4 +1,4 @@
-"""One task while it is tuned: what was tried, what is best, and what can still be gained."""
+"""The state of a task during tuning: trials, the best candidate, and the expected gain of more trials."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import inf
 
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.models.cost_model import SharedSamples
-from topi_ext.tune.options import USUAL, TuneOptions
+from topi_ext.tune.options import DEFAULT_OPTIONS, TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.ranking import CONFIRMED, rank_records, ranking_seconds
 from topi_ext.tune.records.record import Origin, TuningRecord
@@ -15,21 +15,21 @@ from topi_ext.tune.search import STRATEGIES, ModelSearch, Strategy
 from topi_ext.tune.space import Candidate, Space
 
 GAIN = 0.99
-"""A trial that makes a task no faster than this factor does not count as progress."""
+"""A trial counts as progress if it brings the time of a task below this factor."""
 
 OPTIMISM = 0.3
-"""The share of its time that a task is expected to lose by its first batch; each batch is worth less."""
+"""The share of its time that the first batch of trials is expected to save; later batches save less."""
 
 STARTING_POINTS = 6
-"""How many records of other machines a task starts from, beside the default."""
+"""Records of other machines that a task starts from, besides the default."""
 
 _OTHER_SAMPLES = 2000
-"""Trials of other tasks that a model learns from."""
+"""The most trials of other tasks that a cost model learns from."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A kernel to tune; ``weight`` is how often the networks have it."""
+    """A workload to tune; ``weight`` counts its uses in the networks."""
 
     name: str
     workload: Workload
@@ -37,14 +37,14 @@ class Task:
 
 
 class TaskState:
-    """What is known of a task.
+    """The state of a task.
 
-    ``trials`` counts the knobs measured on this machine, ``stale`` those since the last real gain.
-    ``checked`` holds the keys of candidates whose results were compared. ``origin`` is that of its trials:
-    those of a model need not be confirmed.
+    ``trials`` counts the candidates measured on this machine, ``stale`` those since the last progress.
+    ``checked`` has the keys of candidates whose results were verified. ``origin`` is that of the trials;
+    modelled ones need no confirmation.
 
-    The space is built when it is first asked for: that takes up to a second, networks have a hundred tasks,
-    and a tuner that is short of time may never come to most of them.
+    The space is computed lazily: that takes up to a second, networks have a hundred tasks, and a tuner with
+    little time may never reach most of them.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TaskState:
         database: Database,
         cpu: str,
         *,
-        options: TuneOptions = USUAL,
+        options: TuneOptions = DEFAULT_OPTIONS,
         shared: SharedSamples | None = None,
         origin: Origin = "measured",
     ) -> None:
@@ -89,17 +89,17 @@ class TaskState:
 
     @cached_property
     def _default_cycles(self) -> float:
-        """Those of the default by estimate, for which there need be no space."""
+        """The estimated cycles of the default knobs, computed without the space."""
         workload = self.task.workload
         return float(family_of(workload).cheapest(workload, self._processor, self._options.winograd)[0])
 
     @property
     def size(self) -> float:
-        """How many candidates there are; infinite where nobody has asked for them yet."""
+        """The number of candidates; infinite while the space has not been computed."""
         return len(self.space) if "space" in vars(self) else inf
 
     def _starting_points(self) -> list[Candidate]:
-        """The default, what was best elsewhere, and one of each kind."""
+        """The first candidates: the default, the best on other machines, and the cheapest of each kind."""
         workload, processor = self.task.workload, self._processor
         others = [
             record
@@ -107,50 +107,50 @@ class TaskState:
             if record.origin == "measured" and record.cpu != self._cpu
         ]
         foreign = self._database.of_others(workload, processor)
-        # Those of the same machine, or by the same model of one, come closest.
+        # Records of the same CPU model are the most similar.
         foreign.sort(key=lambda record: record.cpu != self._cpu)
         hints = [*rank_records(others), *self._database.inherited(workload, processor), *foreign]
         found = [self.space.find(record.knobs) for record in hints]
         starts = dict.fromkeys([self.space.default, *(hint for hint in found if hint is not None)])
-        starts = dict.fromkeys([*[*starts][: 1 + STARTING_POINTS], *self.space.kinds])
+        starts = dict.fromkeys([*[*starts][: 1 + STARTING_POINTS], *self.space.cheapest_of_each_kind])
         return [start for start in starts if start.key not in self._seen]
 
     @property
     def trials(self) -> int:
-        """Knobs that were measured here, failures among them."""
+        """How many candidates were measured on this machine, including failures."""
         return len(self._seen)
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate with the best time."""
+        """The fastest candidate, or None."""
         ranked = self._ranking()
         return self.space.find(ranked[0].knobs) if ranked else None
 
     @property
     def unchecked_best(self) -> Candidate | None:
-        """The candidate with the best time, if it is not known yet that its result is right."""
+        """The fastest candidate if its result has not been verified yet."""
         best = self.best
         return None if best is None or best.key in self.checked else best
 
     @property
     def best_seconds(self) -> float:
-        """Its time; infinite before the first success."""
+        """The time of the fastest candidate in seconds; infinite before the first success."""
         ranked = self._ranking()
         return ranked[0].cost if ranked else inf
 
     @property
     def default_seconds(self) -> float:
-        """The time of the default knobs; infinite where they were not measured."""
+        """The time of the default knobs in seconds; infinite if they were not measured."""
         return self._seconds_of(self.space.default) if self._ranking() else inf
 
     @property
     def needs_confirmation(self) -> bool:
-        """Was the best run only once?"""
+        """Has the fastest candidate been measured too few times?"""
         ranked = self._ranking() if self._origin == "measured" else ()
         return bool(ranked) and len(ranked[0].seconds) < CONFIRMED
 
     def to_confirm(self, count: int) -> list[Candidate]:
-        """The best candidates and the default, to be run again side by side."""
+        """The default and the ``count`` fastest candidates, to be measured again in turns."""
         best = [self.space.find(record.knobs) for record in self._ranking()[:count]]
         found = {
             candidate.key: candidate for candidate in [self.space.default, *best] if candidate is not None
@@ -158,7 +158,7 @@ class TaskState:
         return list(found.values())
 
     def propose(self, count: int) -> list[Candidate]:
-        """What to measure next: the default and inherited knobs first, then what the strategy says."""
+        """Up to ``count`` candidates to measure next: starting points first, then those of the strategy."""
         if self._waiting is None:
             self._waiting = self._starting_points()
         batch = [candidate for candidate in self._waiting if candidate.key not in self._seen][:count]
@@ -174,7 +174,7 @@ class TaskState:
         return batch
 
     def tell(self, candidate: Candidate, record: TuningRecord) -> None:
-        """Take in a trial."""
+        """Record a trial."""
         self._records.append(record)
         self._ranked = None
         if candidate.key in self._seen:
@@ -188,10 +188,10 @@ class TaskState:
             self.stale += 1
 
     def expected_gain(self) -> float:
-        """Seconds that another batch may save in the networks: what the last one did, or what is usual."""
+        """Seconds that another batch is expected to save in the networks, by the gain of the last batches."""
         best = self.best_seconds
         if best == inf:
-            # First comes what is estimated to take longest; cycles are far more than seconds.
+            # Tasks without a time come first, by descending estimate: 1e9 exceeds any gain in seconds.
             return 1e9 + self.task.weight * self._default_cycles
         recent = self._before_batch - best if self._before_batch < inf else 0.0
         batches = max(self._batches, 1)
@@ -219,7 +219,7 @@ def _strategy(name: str, seed: int, space: Space, shared: SharedSamples) -> Stra
 def known_samples(
     processor: Machine, database: Database, without: Collection[Workload] = ()
 ) -> SharedSamples:
-    """The latest measured trials of other workloads, each with the estimate that its space gives it."""
+    """The latest measured trials of workloads other than ``without``, as samples for cost models."""
     excluded = set(without)
     by_workload: dict[str, list[TuningRecord]] = {}
     for record in database.of_processor(processor)[-_OTHER_SAMPLES:]:
@@ -231,7 +231,7 @@ def known_samples(
         space = Space(records[0].workload, processor)
         samples = shared.new()
         for record in records:
-            candidate = space.priced(record.knobs)
+            candidate = space.estimated(record.knobs)
             if candidate is not None:
                 samples.add(space.features(candidate), candidate.cycles, record.cost)
     return shared

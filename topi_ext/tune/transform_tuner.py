@@ -17,6 +17,7 @@ ROUNDS = 2
 """How often each is run: a busy moment of the machine hits one round."""
 
 BATCH = 8
+"""Transforms that are built together."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tuning the tasks of a network: in turns, by what each can still gain."""
+"""The tuner: measures candidates of several tasks, in turns by their expected gain."""
 
 import json
 import time
@@ -15,15 +15,14 @@ from topi_ext.tune.records.record import Origin, TuningRecord, utc_now
 from topi_ext.tune.space import Candidate
 from topi_ext.tune.task import Task, TaskState, known_samples
 
-CONFIRM_ROUNDS = 3
-CONFIRM_BEST = 3
-CONFIRM_TURNS = 3
-"""How often the few best of a task are run again, how many they are, and how often others may move up."""
+CONFIRM_ROUNDS, CONFIRM_BEST, CONFIRM_TURNS = 3, 3, 3
+"""To confirm a result, the best candidates of a task (so many of them) are measured again in so many
+rounds, and so many times in case another candidate becomes the best one."""
 
 
 @dataclass(frozen=True)
 class TuneProgress:
-    """Where tuning stands.
+    """The progress of tuning.
 
     ``task`` counts from 1; ``trials`` and ``trials_left`` are of all tasks; ``gigaflops`` is of the task's
     best kernel; ``gain`` is how many times faster the tasks together are than with default knobs;
@@ -129,7 +128,7 @@ class Tuner:
         return result
 
     def _proposed(self, states: Sequence[TaskState]) -> _Batch | None:
-        """What to measure next; None where all tasks are finished."""
+        """The task and the candidates to measure next; None if all tasks are finished."""
         state = self._next(states)
         if state is None:
             return None
@@ -137,7 +136,7 @@ class Tuner:
         return state, state.propose(max(0, min(self.options.batch, left)))
 
     def _next(self, states: Sequence[TaskState]) -> TaskState | None:
-        """The task that can gain most; first those without a time, most work first."""
+        """The task with the highest expected gain; None if all tasks are finished."""
         open_states = [state for state in states if not state.finished]
         for state in open_states:
             if self._is_finished(state) and not state.needs_confirmation:
@@ -151,7 +150,7 @@ class Tuner:
     def _measure(
         self, result: TuneResult, state: TaskState, batch: Sequence[Candidate], start: float
     ) -> _Batch | None:
-        """Gives what is being built meanwhile, if anything."""
+        """Measure a batch; returns the next batch if it is being built meanwhile."""
         knobs = [candidate.knobs for candidate in batch]
         measurements = self.measurer.measure(state.task.workload, knobs)
         coming = None
@@ -161,13 +160,13 @@ class Tuner:
             self.measurer.build_ahead(coming[0].task.workload, [candidate.knobs for candidate in coming[1]])
         before: float | None = None
         for candidate, measurement in zip(batch, measurements, strict=False):
-            # The first may have waited for all to be built.
+            # The time of the first one may include waiting for all builds, so only later ones count.
             now = self.clock()
             if before is not None:
                 result.runs, result.run_seconds = result.runs + 1, result.run_seconds + now - before
             before = now
             if self.stop():
-                # An interrupt may have hit the workers too: their failure says nothing of the kernel.
+                # An interrupt may have ended the workers as well, so a failure says nothing of the kernel.
                 result.ended = "interrupted"
                 if measurement.error:
                     return None
@@ -180,9 +179,10 @@ class Tuner:
     def _confirm(
         self, result: TuneResult, state: TaskState, start: float, turns: int = CONFIRM_TURNS
     ) -> None:
-        """Run the few best and the default in turns, until the best is one that was run often.
+        """Measure the best few candidates and the default again, until the best one is confirmed.
 
-        The best is also right: where its result is not, that goes on record, and the next one is best.
+        The result of the best one is verified; if it is wrong, that is recorded, and the next one is the
+        best.
         """
         for _ in range(turns):
             self._drop_wrong(result, state)
@@ -202,7 +202,7 @@ class Tuner:
 
     def _drop_wrong(self, result: TuneResult, state: TaskState) -> None:
         while result.ended != "interrupted" and (best := state.unchecked_best) is not None:
-            error = self.measurer.wrong(state.task.workload, best.knobs)
+            error = self.measurer.result_error(state.task.workload, best.knobs)
             if self.stop():
                 # An interrupt may have hit the workers too.
                 result.ended = "interrupted"
@@ -242,7 +242,7 @@ class Tuner:
             if not other.finished
         )
         elapsed = self.clock() - start
-        # What was lost with its board is not measured: of how long a kernel takes nothing may be known yet.
+        # Lost kernels are not counted as measured, so the time per kernel may still be unknown.
         each = elapsed / result.measured if result.measured else inf
         return TuneProgress(
             task=result.states.index(state) + 1,
@@ -257,19 +257,19 @@ class Tuner:
         )
 
     def _confirm_seconds(self, result: TuneResult, start: float) -> float:
-        """How long confirming what is measured so far will take."""
+        """The estimated seconds that confirming all tasks measured so far will take."""
         if not result.measured:
             return 0.0
         tasks = sum(state.needs_confirmation for state in result.states)
         kernels = tasks * (CONFIRM_BEST + 1) * CONFIRM_ROUNDS
         if result.runs:
-            # They are built already, which takes far longer than to run them on a GPU.
+            # The kernels are built already, which on a GPU takes far longer than running them.
             return kernels * result.run_seconds / result.runs
         return kernels * (self.clock() - start) / result.measured
 
 
 def summary(result: TuneResult) -> dict[str, Any]:
-    """What a result says, for a report: times in microseconds."""
+    """The fields of a result for a report; times are in microseconds."""
     return {
         "tasks": [
             {

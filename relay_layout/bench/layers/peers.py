@@ -22,7 +22,7 @@ import numpy as np
 from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Runner
 from relay_layout.layout.transform import apply
 from relay_layout.runtime.peak import peak_arguments, peak_kernel
-from topi_ext.workload import PLANES, ConvolutionWorkload
+from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload
 
 DTYPE = "float32"
 """The only data type that is measured."""
@@ -158,7 +158,9 @@ def _torch_convolution(workload: ConvolutionWorkload, arrays: LayerArrays) -> To
 
     from topi_ext.tune.measuring.workers import cold_copies
 
-    sides = [workload.along(side) for side in ((PLANES, 0, 1) if workload.depth else (0, 1))]
+    sides = [
+        workload.along(side) for side in ((PLANES, ROWS, COLUMNS) if workload.depth else (ROWS, COLUMNS))
+    ]
     _, _, strides, before, after, dilation = (list(numbers) for numbers in zip(*sides, strict=True))
     padding, groups = before, workload.groups
     data, weight, bias = (torch.from_numpy(array) for array in arrays)

@@ -1,8 +1,9 @@
-"""Chains of functions that bind variables, such as exponentials, in pieces of a length that TVM can analyse.
+"""Chains of elementwise functions with ``let`` bindings, such as exponentials, cut to a length TVM can
+analyse.
 
-Fused, each one's argument is the expression of all before it, and its polynomial uses it a dozen times. What
-is bound is computed once; but TVM's analysis of expressions puts it in the place of its variable, so that its
-time is multiplied by twenty with each function of a chain.
+Fused, the argument of each is the expression of all before it, which its polynomial uses a dozen times. The
+binding evaluates it once, but TVM's expression analysis substitutes bound values, so that each further
+function of a chain multiplies compile time by twenty.
 """
 
 import tvm
@@ -14,11 +15,11 @@ from relay_layout.lower.fusion.patterns import INJECTIVE, OPAQUE, PATTERN, with_
 from topi_ext.ir import nodes_of
 
 LONGEST = 3
-"""Functions that bind variables, one of the result of the other, in one kernel."""
+"""Most consecutive functions with ``let`` bindings in one kernel."""
 
 
-def keep_chains_short(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark every fourth call of a chain as one that nothing is fused with.
+def limit_chain_length(module: tvm.IRModule) -> tvm.IRModule:
+    """Mark every fourth call of a chain as opaque, so that nothing is fused with it.
 
     Expects ``call_tir`` in "main" of functions with their patterns.
     """
@@ -46,4 +47,4 @@ def _is_elementwise(function: tirx.PrimFunc) -> bool:
     return int(function_attributes(function).get(PATTERN, OPAQUE)) <= INJECTIVE
 
 
-__all__ = ["keep_chains_short"]
+__all__ = ["limit_chain_length"]

@@ -1,7 +1,7 @@
-"""TVM's operator pattern kinds, by which functions are fused.
+"""TVM's operator pattern kinds (``OpPatternKind``), by which ``FuseOps`` groups functions.
 
-The first two join the function of a convolution before them, an injective one only that of other elementwise
-operators, and nothing joins an opaque one.
+Elementwise and broadcast functions are fused into a convolution before them, injective ones into elementwise
+functions only, and opaque ones are never fused.
 """
 
 from collections import Counter
@@ -14,18 +14,18 @@ from relay_layout.ir import copy_of, with_values
 from relay_layout.lower.fusion.function_calls import function_calls
 
 PATTERN = "op_pattern"
-"""The attribute of a function."""
+"""The function attribute that holds the pattern kind."""
 
 PRIMITIVE = "Primitive"
-"""The attribute of a function that stands for one kernel."""
+"""The function attribute of a group of ``FuseOps``, which becomes one kernel."""
 
 ELEMENTWISE, BROADCAST, INJECTIVE, OUT_ELEMENTWISE_FUSABLE, OPAQUE = 0, 1, 2, 4, 8
 
 
 def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pattern: int) -> tvm.IRModule:
-    """A module in which what these calls of "main" call is of a pattern; the module itself without any.
+    """The module with ``pattern`` on the functions that ``calls`` of "main" call; itself without calls.
 
-    They get a function of their own where other calls compute the same.
+    A function that other calls share is copied for these.
     """
     if not calls:
         return module

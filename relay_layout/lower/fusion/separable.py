@@ -1,4 +1,4 @@
-"""Depthwise convolutions joined with the pointwise ones of their results, where one kernel is the faster."""
+"""Fusion of a depthwise convolution with the pointwise one that reads it, where one kernel is faster."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,21 +17,22 @@ from topi_ext.schedule.blocks import carried_workload
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, operator_of, separable
 
 HANDED_BYTES_PER_US = 100_000
-"""Measured: 300 kB that another thread has just written take 3 to 40 microseconds more to read than again."""
+"""Measured: reading 300 kB that another thread has just written takes 3 to 40 microseconds longer than
+reading them a second time."""
 
-Decide = Callable[[SeparableWorkload], bool]
-"""Says of two convolutions whether one kernel computes both."""
+FusionDecision = Callable[[SeparableWorkload], bool]
+"""Decides whether one kernel computes both convolutions of a workload."""
 
 
 def has_separable(processor: Processor) -> bool:
-    """Whether both in one kernel are worth a thought: on x86, where that was measured."""
+    """Is there a kernel for both worth considering? On x86 alone, where it was measured."""
     return processor.name.startswith("x86")
 
 
-def is_faster(kernels: KernelChooser) -> Decide:
-    """Whether the kernel of both takes less time than the two, as ``kernels`` know or estimate it.
+def if_faster(kernels: KernelChooser) -> FusionDecision:
+    """Decides by time: the fused kernel against both kernels, by records or estimates of ``kernels``.
 
-    The two hand the first result over in memory, which is no part of what each takes by itself.
+    The times of single kernels leave out what passing the first result through memory costs; it is added.
     """
     threads = kernels.processor.threads
 
@@ -46,7 +47,7 @@ def is_faster(kernels: KernelChooser) -> Decide:
     return decide
 
 
-def join_separable(module: tvm.IRModule, decide: Decide) -> tvm.IRModule:
+def join_separable(module: tvm.IRModule, decide: FusionDecision) -> tvm.IRModule:
     """Make one group of two in "main" where ``decide`` says so.
 
     Expects groups of functions that are not fused yet: the first one is a depthwise convolution with what
@@ -56,7 +57,7 @@ def join_separable(module: tvm.IRModule, decide: Decide) -> tvm.IRModule:
 
 
 class _Joining:
-    def __init__(self, module: tvm.IRModule, decide: Decide) -> None:
+    def __init__(self, module: tvm.IRModule, decide: FusionDecision) -> None:
         self.module = module
         self.decide = decide
         self.builder = relax.BlockBuilder(module)
@@ -165,4 +166,4 @@ def _inlined(builder: relax.BlockBuilder, group: relax.Function, arguments: list
     return known[group.body.body]
 
 
-__all__ = ["Decide", "has_separable", "is_faster", "join_separable"]
+__all__ = ["FusionDecision", "has_separable", "if_faster", "join_separable"]

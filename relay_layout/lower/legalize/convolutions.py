@@ -20,8 +20,8 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.layout.transform import apply
+from relay_layout.lower.dynamic_shapes.typical_size import of_typical_size
 from relay_layout.lower.fusion.patterns import OUT_ELEMENTWISE_FUSABLE, PATTERN
-from relay_layout.lower.open_sizes.usual_size import of_usual_size
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets import CpuTarget
 from relay_layout.targets.convolutions import (
@@ -29,8 +29,8 @@ from relay_layout.targets.convolutions import (
     Convolution,
     convolution_with,
     is_transposed,
-    merged,
     packed_kernel,
+    with_merged_groups,
 )
 from topi_ext.chooser import KernelChooser
 from topi_ext.codegen.bfloat16 import BITS
@@ -128,14 +128,14 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 def constant_convolution(
     builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None = None
 ) -> Expression | None:
-    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups merged, or in
-    words of another type.
+    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups
+    merged, or in words of another type.
 
     ``images`` is a typical batch, for symbolic ones on which the choice depends. None if the kernel reads the
     weight as it is, or only packed.
     """
-    is_open = has_open_images(call)
-    found = constant_workload(call, any_size=is_open)
+    any_size = has_dynamic_images(call)
+    found = constant_workload(call, any_size=any_size)
     if found is None:
         return None
     workload, plain = found
@@ -145,17 +145,20 @@ def constant_convolution(
     form = workload if target is None else target.float_form(workload)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
-    knobs = None if target is None else chosen_knobs(workload, target.kernels, is_open)
+    knobs = None if target is None else chosen_knobs(workload, target.kernels, any_size)
     if isinstance(knobs, WinogradKnobs):
-        return call_winograd(builder, name, workload, call.args[0], plain, knobs, is_open=is_open)
+        return call_winograd(builder, name, workload, call.args[0], plain, knobs, any_size=any_size)
     if workload.groups == int(call.attrs.groups):
         return None
     return call_form(builder, name, workload, call.args[0], constant(stored_weight(plain, workload)))
 
 
-def chosen_knobs(workload: ConvolutionWorkload, kernels: KernelChooser, is_open: bool) -> Knobs | None:
-    """The knobs of the workload's kernel; with ``is_open``, of one for images of any size, or None."""
-    if not is_open:
+def chosen_knobs(workload: ConvolutionWorkload, kernels: KernelChooser, any_size: bool) -> Knobs | None:
+    """The knobs of the workload's kernel.
+
+    With ``any_size`` those of a kernel for images of dynamic size; None where there is no such kernel.
+    """
+    if not any_size:
         return kernels.choose(workload).knobs
     return kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
 
@@ -168,24 +171,24 @@ def call_winograd(
     weight: np.ndarray,
     knobs: WinogradKnobs,
     *,
-    is_open: bool,
+    any_size: bool,
     pad_value: int = 0,
 ) -> Expression:
-    """A call of Winograd's kernel, with an OIHW weight; ``is_open`` is for images of any size."""
+    """A call of a Winograd kernel with an OIHW weight; with ``any_size`` that for images of dynamic size."""
     spread = winograd_weight(weight, workload, knobs)
-    convolution = winograd_any_size if is_open else convolve
+    convolution = winograd_any_size if any_size else convolve
     compute = partial(convolution, workload=workload, knobs=knobs, pad_value=pad_value)
     return call_compute(builder, compute, f"{name}_winograd", data, constant(spread))
 
 
-def usual_workload(call: relax.Call) -> ConvolutionWorkload | None:
-    """The workload of a convolution of images of symbolic size, for a typical size; None for static sizes."""
-    found = constant_workload(call, any_size=True) if has_open_images(call) else None
+def typical_workload(call: relax.Call) -> ConvolutionWorkload | None:
+    """The workload of a convolution of images of dynamic size, at a typical size; None for a static size."""
+    found = constant_workload(call, any_size=True) if has_dynamic_images(call) else None
     return None if found is None else found[0]
 
 
-def has_open_images(call: relax.Call) -> bool:
-    """Is the size of the images known only at run time?"""
+def has_dynamic_images(call: relax.Call) -> bool:
+    """Is the height, width or depth of the images symbolic?"""
     shape = shape_of(call.args[0])
     if shape is None:
         return False
@@ -222,7 +225,8 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 def constant_workload(
     call: relax.Call, *, any_size: bool = False
 ) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """The workload of a convolution by a constant weight, with its groups merged, and that weight.
+    """The workload of a convolution by a constant weight, with its groups merged, and that
+    weight.
 
     The weight is OIHW or OIDHW; a sequence counts as an image of one row. None for computed weights, symbolic
     channels, and images of symbolic size, unless ``any_size`` is set, which assumes a typical size.
@@ -241,17 +245,17 @@ def constant_workload(
     placeholders = [te.placeholder(shape_of(part) or (), str(part.ty.dtype)) for part in (data, packed)]
     workload = workload_of(geometry_of("DHW" if spatial == "DHW" else "HW", *placeholders, **options))
     if any_size:
-        workload = of_usual_size(workload)
+        workload = of_typical_size(workload)
     if not workload.is_static:
         return None
-    whole, layouts = merged(
+    whole, layouts = with_merged_groups(
         Convolution(
             operator,
             workload.batch,
             workload.in_channels,
             workload.out_channels,
-            (*workload.depth[:1], workload.in_height, workload.in_width)[-len(spatial) :],
-            (*workload.depth[1:2], *workload.kernel)[-len(spatial) :],
+            (workload.in_depth, workload.in_height, workload.in_width)[-len(spatial) :],
+            (workload.kernel_depth, *workload.kernel)[-len(spatial) :],
             workload.groups,
         ),
         ConvolutionLayouts(workload.data_layout, kernel_layout, workload.out_layout),
@@ -274,8 +278,8 @@ __all__ = [
     "constant_convolution",
     "constant_workload",
     "convolution_options",
-    "has_open_images",
+    "has_dynamic_images",
     "packed_weight",
     "stored_weight",
-    "usual_workload",
+    "typical_workload",
 ]

@@ -25,6 +25,8 @@ from relay_layout.ir import (
     shape_of,
     with_attributes,
 )
+from relay_layout.lower.dynamic_shapes.image_tiles import tiled_call
+from relay_layout.lower.dynamic_shapes.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import (
     call_compute,
@@ -33,7 +35,7 @@ from relay_layout.lower.legalize.convolutions import (
     convolution_options,
     packed_weight,
     stored_weight,
-    usual_workload,
+    typical_workload,
 )
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.lower.legalize.elementwise import (
@@ -52,8 +54,6 @@ from relay_layout.lower.legalize.scattering import scatter_elements_call, scatte
 from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_call
 from relay_layout.lower.legalize.transposed import phased_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
-from relay_layout.lower.open_sizes.image_tiles import tiled_call
-from relay_layout.lower.open_sizes.row_blocks import in_blocks, is_by_blocks
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import CpuTarget, dense
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, is_transposed
@@ -103,7 +103,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if is_transposed(operator):
         options["output_padding"] = ints(attributes.output_padding)
     else:
-        options["known"] = usual_workload(call)
+        options["known"] = typical_workload(call)
     name = operator.removeprefix("nn.")
     convolve = _CONVOLUTIONS[name]
     return call_compute(

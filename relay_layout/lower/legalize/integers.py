@@ -31,7 +31,7 @@ from relay_layout.lower.legalize.convolutions import (
     call_winograd,
     chosen_knobs,
     constant_workload,
-    has_open_images,
+    has_dynamic_images,
     stored_weight,
 )
 from relay_layout.quantization.reals import SHIFT
@@ -87,8 +87,8 @@ class _Lowering(PyExprMutator):
 
     def _convolution(self, call: relax.Call) -> Expression | None:
         # Kernels of GPUs are for sizes that are known.
-        is_open = isinstance(self.by, CpuTarget) and has_open_images(call)
-        found = constant_workload(call, any_size=is_open)
+        any_size = isinstance(self.by, CpuTarget) and has_dynamic_images(call)
+        found = constant_workload(call, any_size=any_size)
         if found is None:
             return None
         workload, weight = found
@@ -101,7 +101,7 @@ class _Lowering(PyExprMutator):
                 top, left, bottom, right = padding
                 height, width = workload.in_height - top - bottom, workload.in_width - left - right
                 workload = replace(workload, in_height=height, in_width=width, padding=padding)
-        return self._kernel(workload, data, weight, value, is_open=is_open)
+        return self._kernel(workload, data, weight, value, any_size=any_size)
 
     def _product(self, call: relax.Call) -> Expression | None:
         """Rows by a matrix: a pointwise convolution whose pixels are the rows."""
@@ -122,21 +122,21 @@ class _Lowering(PyExprMutator):
         weight: np.ndarray,
         pad_value: int,
         *,
-        is_open: bool = False,
+        any_size: bool = False,
     ) -> Expression:
         """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in.
 
-        Where ``is_open``, the workload is that of a usual size.
+        With ``any_size`` the images have a dynamic size, and the workload is that of a typical one.
         """
         if not isinstance(self.by, CpuTarget):
             return self.by(self.builder_, workload, data, weight, pad_value)
         form = self.by.kernel_form(
-            workload, ByteWeight(weight), partial(stored_weight, weight), any_size=is_open
+            workload, ByteWeight(weight), partial(stored_weight, weight), any_size=any_size
         )
-        knobs = chosen_knobs(form, self.by.kernels, is_open)
+        knobs = chosen_knobs(form, self.by.kernels, any_size)
         if isinstance(knobs, WinogradKnobs):
             return call_winograd(
-                self.builder_, _NAME, form, data, weight, knobs, is_open=is_open, pad_value=pad_value
+                self.builder_, _NAME, form, data, weight, knobs, any_size=any_size, pad_value=pad_value
             )
         if form.data_dtype == workload.dtype:
             return _call(self.builder_, form, data, weight, pad_value)

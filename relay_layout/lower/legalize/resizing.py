@@ -18,6 +18,7 @@ from topi_ext.compute.interpolation import TAPS, interpolate
 from topi_ext.indexing import physical_axes
 
 _ROWS = 2
+"""The dimension of rows in NCHW, the layout in which columns are innermost."""
 _FLOATS = ("float32", "float16", "bfloat16")
 _REGIONAL = "tf_crop_and_resize"
 

@@ -1,9 +1,9 @@
-"""Concatenations and slices without copies: parts are computed and read where the whole tensor lies.
+"""Concatenations and slices without copies: operands are computed, and results read, in the whole tensor.
 
-Where all axes before the one that is joined or cut have one element, parts follow each other in memory.
-Elsewhere each is a part of every row of the whole, and the kernels that write and read it are made for such
-rows. Planned memory is changed accordingly: tensors that lie in one another get a storage of their own,
-shared with others that are not alive at the same time.
+If all axes before the concatenated or sliced one have extent 1, a part is contiguous in memory. Otherwise it
+is a piece of every row of the whole, and the kernels that write or read it get variants for such strided rows
+(:mod:`.strided`). The memory plan changes accordingly: a tensor and its parts share one storage
+(:mod:`.part_storage`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,19 +31,21 @@ from relay_layout.ir import (
 )
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import RESHAPE, STORAGE, TENSOR, is_known
-from relay_layout.lower.memory.part_storage import Joined, Part, PartStorages, Span
+from relay_layout.lower.memory.part_storage import LiveRange, Part, PartStorages, SharedStorage
 from relay_layout.lower.memory.strided import Variants
 
 CONCAT = "relay_layout.concat"
-"""Attribute of functions that do nothing but join their operands along an axis, which it is."""
+"""Attribute of functions that only concatenate their operands: the axis."""
 
 SLICE = "relay_layout.slice"
-"""Attribute of functions that copy neighbours along one axis: that axis, and the place of the first."""
+"""Attribute of functions that copy a range along one axis: the axis, and the begin of the range."""
 
 
 @dataclass(frozen=True)
 class _Use:
-    """A tensor as an argument of a call of a kernel: the kernel, the argument's place, and the call's."""
+    """The use of a tensor by a kernel: the kernel, the index of the argument, and that of the call's
+    binding.
+    """
 
     function: tvm.ir.GlobalVar
     argument: int
@@ -51,12 +53,12 @@ class _Use:
 
 
 def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
-    """Drop the calls of CONCAT functions from "main" whose operands can be parts of the result, and those of
-    SLICE functions whose result can be one of the operand.
+    """Remove calls of CONCAT functions from "main" whose operands can be parts of the result, and calls of
+    SLICE functions whose result can be a part of the operand.
 
-    Expects planned memory. A part that is an input, a weight or an output of "main", or one of two tensors,
-    keeps the copy; so do parts apart in memory that something else than indices of kernels says where to
-    find, and functions with branches.
+    Expects planned memory. The copy remains if a part is an input, a weight or an output of "main", or a part
+    of two tensors; if a strided part is used by anything but kernels that index it; and in functions with
+    branches.
     """
     function = module["main"]
     bindings = bindings_of(function)
@@ -70,7 +72,7 @@ def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Plan:
-    """Which tensors become parts of which storage."""
+    """Decides which tensors become parts of which storage, and rewrites the bindings."""
 
     def __init__(
         self, module: tvm.IRModule, bindings: Sequence[relax.Binding], function: relax.Function
@@ -85,14 +87,17 @@ class _Plan:
         self._root = self._aliases.root
         self._last: dict[relax.Var, int] = {}
         self._uses: dict[relax.Var, list[_Use]] = {}
-        self._held: set[relax.Var] = set()
-        # Extents, and the binding that says what each is.
+        self._other_uses: set[relax.Var] = set()
+        # Symbolic extents, and the binding that defines each; -1 for those of parameters.
         self._extents = dict.fromkeys(_symbols(parameter.ty for parameter in function.params), -1)
-        # What goes into a tuple, or to a function that returns something, may leave with it.
-        kept = [function.body.body, *(binding.value for binding in bindings if _hands_on(binding.value))]
+        # A tensor in a tuple, or passed to a function that returns something, may be returned with it.
+        kept = [
+            function.body.body,
+            *(binding.value for binding in bindings if _may_return_operand(binding.value)),
+        ]
         self._read()
         self._outputs = {self._root(variable) for value in kept for variable in variables_read(value)}
-        # The last one first: a result may itself be joined to more.
+        # In reverse order: the result of a concatenation may be an operand of a later one.
         for place in reversed(range(len(bindings))):
             call = bindings[place].value
             if calls_global(call):
@@ -118,17 +123,17 @@ class _Plan:
                 self._use(place, value)
 
     def _use(self, place: int, value: Expression) -> None:
-        """Note what a binding does with tensors: the arguments of kernels, and all else."""
+        """Record how a binding uses tensors: as arguments of kernels, or in any other way."""
         is_kernel = calls_global(value)
         for argument, operand in enumerate(value.args if isinstance(value, relax.Call) else [value]):
             if is_kernel and isinstance(operand, relax.Var):
                 use = _Use(value.op, argument, place)
                 self._uses.setdefault(self._root(operand), []).append(use)
             else:
-                self._held.update(map(self._root, variables_read(operand)))
+                self._other_uses.update(map(self._root, variables_read(operand)))
 
     def _join(self, place: int, call: relax.Call, axis: int) -> None:
-        """Let the operands of the call at ``place`` be parts of its result, if they can."""
+        """Make the operands of the concatenation at ``place`` parts of its result, if possible."""
         tensors, roots = self._tensors_of(call)
         *operands, result = roots
         if result is None or result not in self._tensors or result in self._outputs:
@@ -138,12 +143,12 @@ class _Plan:
         if not _is_copy(tensors):
             return
         whole = self._part_of(result)
-        parts = _placed([shape_of(tensor) or () for tensor in tensors], axis, whole)
+        parts = _consecutive_parts([shape_of(tensor) or () for tensor in tensors], axis, whole)
         if parts is not None:
-            self._keep(place, dict(zip(operands, parts, strict=True)) | {result: whole})
+            self._accept(place, dict(zip(operands, parts, strict=True)) | {result: whole})
 
     def _slice(self, place: int, call: relax.Call, axis: int, begin: int) -> None:
-        """Let the result of the call at ``place`` be a part of its operand, if it can."""
+        """Make the result of the slice at ``place`` a part of its operand, if possible."""
         tensors, (data, result) = self._tensors_of(call)
         if data is None or data not in self._tensors or data in self._outputs:
             return
@@ -152,14 +157,13 @@ class _Plan:
         shape, found = (list(shape_of(tensor) or ()) for tensor in tensors)
         before = [*found[:axis], begin, *found[axis + 1 :]]
         whole = self._part_of(data)
-        parts = _placed([before, found, shape], axis, whole)
+        parts = _consecutive_parts([before, found, shape], axis, whole)
         if parts is not None:
-            self._keep(place, {result: parts[1], data: whole})
+            self._accept(place, {result: parts[1], data: whole})
 
     def _tensors_of(self, call: relax.Call) -> tuple[list[Expression], list[relax.Var | None]]:
-        """The tensors that a kernel takes, and as what each was allocated.
-
-        Beside them there may be numbers, the extents of some.
+        """The tensor arguments of a kernel, and the variable that each was allocated as; scalars are left
+        out.
         """
         tensors = [argument for argument in call.args if isinstance(argument.ty, relax.TensorType)]
         return tensors, [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
@@ -167,17 +171,19 @@ class _Plan:
     def _part_of(self, tensor: relax.Var) -> Part:
         return self._parts.get(tensor) or Part(self._storage_of(tensor), 0)
 
-    def _keep(self, place: int, parts: dict[Any, Part]) -> None:
-        """Drop the call at ``place`` if all that uses the ``parts``, tensors of one storage, finds them."""
-        joined = next(iter(parts.values())).joined
-        first = min([joined.first, *(self._tensors[each][0] for each in parts)])
-        if not all(self._is_found(place, each, part) for each, part in parts.items()):
+    def _accept(self, place: int, parts: dict[Any, Part]) -> None:
+        """Remove the call at ``place`` if all uses of the ``parts``, tensors of one storage, can address
+        them.
+        """
+        storage = next(iter(parts.values())).storage
+        first = min([storage.first, *(self._tensors[each][0] for each in parts)])
+        if not all(self._uses_support(place, each, part) for each, part in parts.items()):
             return
-        if joined.size is None and not self._are_known(joined.made_by, first):
+        if storage.size is None and not self._are_known(storage.allocation_call, first):
             return
         self._parts |= parts
-        joined.first = first
-        joined.last = max([joined.last, *(self._last[each] for each in parts)])
+        storage.first = first
+        storage.last = max([storage.last, *(self._last[each] for each in parts)])
         self.dropped.add(place)
 
     def _may_be_part(self, operand: relax.Var | None) -> bool:
@@ -185,40 +191,40 @@ class _Plan:
             return False
         return operand not in self._outputs and operand not in self._parts
 
-    def _is_found(self, join: int, tensor: relax.Var, part: Part) -> bool:
-        """Can all that uses a tensor find it there? The call at ``join`` will be no more."""
+    def _uses_support(self, join: int, tensor: relax.Var, part: Part) -> bool:
+        """Can all uses of a tensor, other than the call at ``join``, address it as ``part``?"""
         if part.rows is None:
             return True
         uses = [use for use in self._uses[tensor] if use.call != join]
-        return tensor not in self._held and all(
+        return tensor not in self._other_uses and all(
             self.variants.exists(use.function, use.argument, part.rows) for use in uses
         )
 
-    def _storage_of(self, result: relax.Var) -> Joined:
+    def _storage_of(self, result: relax.Var) -> SharedStorage:
         place, call = self._tensors[result]
         size = _size(call) if is_known(call.args[2]) else None
         element = size_in_bytes((), str(call.args[3].value))
-        return Joined(place, self._last[result], size, element, self._storage_calls[call.args[0]])
+        return SharedStorage(place, self._last[result], size, element, self._storage_calls[call.args[0]])
 
     def _are_known(self, storage: relax.Call, place: int) -> bool:
-        """Is the size of a storage known before the binding at ``place``?"""
+        """Are all symbolic extents in the size of a storage defined before the binding at ``place``?"""
         symbols = {
             symbol for extent in storage.args[0].values for symbol in tirx.analysis.undefined_vars(extent)
         }
         return all(self._extents.get(symbol, place) < place for symbol in symbols)
 
     def rewritten(self) -> list[relax.Binding]:
-        """The bindings with the new storages, and without those that nothing needs.
+        """The bindings with the new storages, and without the removed calls and unused storages.
 
-        Storages of a known size come before all others, the rest where the first of their tensors is made.
+        Storages of static size precede all bindings, others the binding that needs them first.
         """
-        everyone = {id(part.joined): part.joined for part in self._parts.values()}.values()
+        shared_storages = {id(part.storage): part.storage for part in self._parts.values()}.values()
         allocations = [binding for binding in self.bindings if operator_name(binding.value) == STORAGE]
-        storages = PartStorages(everyone, allocations, self._busy())
+        storages = PartStorages(shared_storages, allocations, self._live_ranges())
         kept = storages.shared()
         moved = {binding.var for binding in kept}
         for place, binding in enumerate(self.bindings):
-            kept += storages.opened(place)
+            kept += storages.allocations_at(place)
             if place in self.dropped or binding.var in moved:
                 continue
             if binding.var in self._parts:
@@ -228,9 +234,9 @@ class _Plan:
         used = {variable for binding in kept for variable in variables_read(binding.value)}
         return [binding for binding in kept if operator_name(binding.value) != STORAGE or binding.var in used]
 
-    def _busy(self) -> dict[relax.Var, list[Span]]:
-        """From when to when storages hold tensors that are no parts."""
-        busy: dict[relax.Var, list[Span]] = {}
+    def _live_ranges(self) -> dict[relax.Var, list[LiveRange]]:
+        """By storage, the live ranges of the tensors in it that are no parts."""
+        busy: dict[relax.Var, list[LiveRange]] = {}
         for tensor, (place, call) in self._tensors.items():
             if tensor not in self._parts:
                 last = len(self.bindings) if tensor in self._outputs else self._last.get(tensor, place)
@@ -238,7 +244,9 @@ class _Plan:
         return busy
 
     def _called(self, binding: relax.Binding) -> relax.Binding:
-        """The binding, with a kernel for rows of another length where it has one that meets such."""
+        """The binding; a kernel with strided parts among its arguments is replaced by its variant for
+        these.
+        """
         call = binding.value
         if not calls_global(call):
             return binding
@@ -253,14 +261,14 @@ class _Plan:
         return relax.VarBinding(binding.var, relax.Call(variant, list(call.args), call.attrs, call.ty_args))
 
     def _allocated(self, variable: relax.Var, storages: PartStorages) -> list[relax.Binding]:
-        """The bindings that make ``variable`` a part of its storage.
+        """The bindings that allocate ``variable`` as a part of its storage.
 
-        Kernels take tensors that begin where their memory begins, so that the offset goes into the pointer.
+        Kernels take tensors without an offset, so the aligned part of it is added to the data pointer.
         """
         part, call = self._parts[variable], self._tensors[variable][1]
-        offset = (part.offset - part.shift) * part.joined.element_bytes
+        offset = (part.offset - part.shift) * part.storage.element_bytes
         start = tirx.IntImm(str(call.args[1].ty), offset)
-        arguments = [storages.of(part.joined), start, *call.args[2:]]
+        arguments = [storages.of(part.storage), start, *call.args[2:]]
         tensor = relax.Call(call.op, arguments, call.attrs, call.ty_args)
         if offset == 0:
             return [relax.VarBinding(variable, tensor)]
@@ -269,11 +277,11 @@ class _Plan:
         return [relax.VarBinding(whole, tensor), relax.VarBinding(variable, moved)]
 
 
-def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[Part] | None:
-    """The parts of a tensor that follow each other along ``axis`` from its begin on.
+def _consecutive_parts(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[Part] | None:
+    """The places of consecutive parts of a tensor along ``axis``, from its begin on.
 
-    The last of the ``shapes`` is that of the tensor, which lies where ``whole`` says. None where their rows
-    have no length that is known, or lie in rows of another one.
+    The last of ``shapes`` is the shape of the tensor, whose place is ``whole``; the others are those of the
+    parts. None if the inner extents are symbolic, or the tensor itself has rows of another length.
     """
     *parts, total = (shape[axis:] for shape in shapes)
     if not all(map(is_static, (*parts, total))):
@@ -286,18 +294,20 @@ def _placed(shapes: Sequence[Sequence[Extent]], axis: int, whole: Part) -> list[
     found, offset = [], whole.offset
     for part in parts:
         run = prod(part)
-        found.append(Part(whole.joined, offset, run if pitch else 0, pitch))
+        found.append(Part(whole.storage, offset, run if pitch else 0, pitch))
         offset += run
     return found
 
 
 def _is_copy(tensors: Sequence[Expression]) -> bool:
-    """Are all of one dtype? Where some were made narrow, what joins or cuts them converts them too."""
+    """Do all tensors have one dtype? If some were narrowed, the function also converts."""
     return len({dtype_of(tensor) for tensor in tensors}) == 1
 
 
-def _hands_on(value: Expression) -> bool:
-    """May a tensor that goes into ``value`` be what comes out, under a name that is no alias of it here?"""
+def _may_return_operand(value: Expression) -> bool:
+    """May ``value`` return a tensor that goes into it, other than as an alias that :class:`.Aliases`
+    knows?
+    """
     if isinstance(value, relax.Tuple):
         return True
     if not isinstance(value, relax.Call) or operator_name(value) in (STORAGE, TENSOR, RESHAPE):
@@ -308,7 +318,7 @@ def _hands_on(value: Expression) -> bool:
 
 
 def _symbols(kinds: Iterable[Any]) -> set[tirx.Var]:
-    """The symbols in the extents of tensors and shapes."""
+    """The symbolic variables in the extents of tensor and shape types."""
     found: set[tirx.Var] = set()
     for kind in kinds:
         shape = getattr(kind, "shape", kind)

@@ -1,4 +1,4 @@
-"""Storages for tensors that lie in one another, and where in them each lies."""
+"""Storages that are shared by a tensor and its parts, and the place of each in its storage."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,35 +8,35 @@ from tvm import relax, tirx
 from relay_layout.lower.memory.operators import is_known
 from relay_layout.lower.memory.strided import Rows
 
-Span = tuple[int, int]
-"""The first and the last binding that something is needed for."""
+LiveRange = tuple[int, int]
+"""The indices of the first and the last binding that need something."""
 
 ALIGNMENT = 64
-"""Bytes at multiples of which a tensor begins; one that begins elsewhere TVM would copy."""
+"""Bytes to a multiple of which TVM aligns tensors; it would copy one that begins elsewhere."""
 
 
 @dataclass
-class Joined:
-    """A storage for a tensor and its parts, from the first definition of one to the last use.
+class SharedStorage:
+    """A storage for a tensor and its parts, live from the binding ``first`` to the binding ``last``.
 
-    ``made_by`` is what allocates the tensor's; ``size`` is None where it is known at run time alone.
+    ``allocation_call`` allocates the tensor's own storage; ``size``, in bytes, is None if it is symbolic.
     """
 
     first: int
     last: int
     size: int | None
     element_bytes: int
-    made_by: relax.Call
+    allocation_call: relax.Call
 
 
 @dataclass
 class _Storage:
-    """A storage of a known size, and from when to when it holds something."""
+    """A storage of static size, in bytes, and the live ranges of what it holds."""
 
     size: int
     variable: relax.Var
     call: relax.Call
-    busy: list[Span]
+    busy: list[LiveRange]
 
     def is_free(self, first: int, last: int) -> bool:
         return all(end < first or last < begin for begin, end in self.busy)
@@ -51,40 +51,40 @@ class _Storage:
 
 @dataclass(frozen=True)
 class Part:
-    """Where a tensor lies: ``offset`` elements behind the begin of a storage.
+    """The place of a tensor in a storage, ``offset`` elements behind its begin.
 
-    Rows of ``run`` elements are ``pitch`` apart; both are 0 where it is all in one.
+    Its rows of ``run`` elements begin ``pitch`` elements apart; both are 0 for a contiguous tensor.
     """
 
-    joined: Joined
+    storage: SharedStorage
     offset: int
     run: int = 0
     pitch: int = 0
 
     @property
     def shift(self) -> int:
-        """Elements from the last address before it that TVM takes for a tensor's."""
-        return self.offset % (ALIGNMENT // self.joined.element_bytes)
+        """Elements between the last aligned address before the tensor and the tensor."""
+        return self.offset % (ALIGNMENT // self.storage.element_bytes)
 
     @property
     def rows(self) -> Rows | None:
-        """How kernels find it; None where it is like any tensor."""
+        """How kernels must address it; None for a contiguous tensor at an aligned address."""
         return Rows(self.run, self.pitch, self.shift) if self.pitch or self.shift else None
 
 
 class PartStorages:
-    """The storage of each of ``everyone``.
+    """The assignment of ``shared_storages`` to allocations.
 
-    Its own where its size is known at run time alone, else the smallest of those that are free meanwhile,
-    made longer if need be. ``allocations`` are those that there are, and ``busy`` says from when to when each
-    holds other tensors.
+    One of symbolic size gets an allocation of its own; others get the smallest allocation of static size that
+    is free during their live range, enlarged if necessary. ``allocations`` are the existing ones, and
+    ``busy`` has the live ranges of what else they hold.
     """
 
     def __init__(
         self,
-        everyone: Iterable[Joined],
+        shared_storages: Iterable[SharedStorage],
         allocations: Sequence[relax.VarBinding],
-        busy: Mapping[relax.Var, list[Span]],
+        busy: Mapping[relax.Var, list[LiveRange]],
     ) -> None:
         self._like = allocations[0]
         self._shared = [
@@ -94,38 +94,39 @@ class PartStorages:
         ]
         self._chosen: dict[int, relax.Var] = {}
         self._opened: dict[int, list[relax.Binding]] = {}
-        for joined in sorted(everyone, key=lambda joined: joined.first):
-            if joined.size is None:
-                self._chosen[id(joined)] = self._open(joined)
+        for storage in sorted(shared_storages, key=lambda storage: storage.first):
+            if storage.size is None:
+                self._chosen[id(storage)] = self._open(storage)
             else:
-                self._chosen[id(joined)] = self._share(joined, joined.size)
+                self._chosen[id(storage)] = self._share(storage, storage.size)
 
-    def of(self, joined: Joined) -> relax.Var:
-        return self._chosen[id(joined)]
+    def of(self, storage: SharedStorage) -> relax.Var:
+        """The variable of the allocation that ``storage`` was assigned to."""
+        return self._chosen[id(storage)]
 
     def shared(self) -> list[relax.Binding]:
-        """All allocations of known sizes, which come before all else."""
+        """All allocations of static size, which precede all other bindings."""
         return [storage.allocation() for storage in self._shared]
 
-    def opened(self, place: int) -> list[relax.Binding]:
-        """Those that come before the binding at ``place``."""
+    def allocations_at(self, place: int) -> list[relax.Binding]:
+        """The allocations of symbolic size that precede the binding at ``place``."""
         return self._opened.get(place, [])
 
-    def _open(self, joined: Joined) -> relax.Var:
+    def _open(self, storage: SharedStorage) -> relax.Var:
         variable = relax.Var(f"joined_of_any_size{len(self._chosen)}", self._like.var.ty)
-        self._opened.setdefault(joined.first, []).append(relax.VarBinding(variable, joined.made_by))
+        self._opened.setdefault(storage.first, []).append(relax.VarBinding(variable, storage.allocation_call))
         return variable
 
-    def _share(self, joined: Joined, size: int) -> relax.Var:
-        free = [storage for storage in self._shared if storage.is_free(joined.first, joined.last)]
-        free.sort(key=lambda storage: (storage.size < size, abs(storage.size - size)))
+    def _share(self, storage: SharedStorage, size: int) -> relax.Var:
+        free = [each for each in self._shared if each.is_free(storage.first, storage.last)]
+        free.sort(key=lambda each: (each.size < size, abs(each.size - size)))
         if not free:
             variable = relax.Var(f"joined{len(self._shared)}", self._like.var.ty)
             free = [_Storage(0, variable, self._like.value, [])]
             self._shared.append(free[0])
         free[0].size = max(free[0].size, size)
-        free[0].busy.append((joined.first, joined.last))
+        free[0].busy.append((storage.first, storage.last))
         return free[0].variable
 
 
-__all__ = ["ALIGNMENT", "Joined", "Part", "PartStorages", "Span"]
+__all__ = ["ALIGNMENT", "LiveRange", "Part", "PartStorages", "SharedStorage"]

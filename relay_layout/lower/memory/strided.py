@@ -1,8 +1,8 @@
-"""Kernels of tensors that lie in the rows of longer ones.
+"""Variants of kernels for strided tensors: parts of the rows of a larger tensor.
 
-A tensor of rows of ``run`` elements each, one behind the other, becomes a part of rows of ``pitch``: the
-kernel takes it for one that is as long, and never reads or writes what is behind the part. It begins up to
-some elements behind the address that the kernel is given, which TVM wants to be a multiple of 64 bytes.
+A contiguous tensor with rows of ``run`` elements becomes a part of rows of ``pitch`` elements: the variant
+declares the larger shape for its buffer, and never accesses the rest of a row. The part may begin some
+elements behind the address that is passed, as TVM requires addresses that are multiples of 64 bytes.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,14 @@ from relay_layout.ir import Extent, as_extent, is_static
 from topi_ext.ir import nodes_of, substitute
 
 VARIANT_OF = "relay_layout.variant_of"
-"""Attribute of a function: the name of that which it is, for tensors that lie in the rows of longer ones."""
+"""Attribute of a variant: the name of the function that it is a variant of."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of ``run`` elements, each at the begin of ``pitch``, the first one ``shift`` behind an address."""
+    """Strided rows: ``run`` elements each, beginning ``pitch`` elements apart, the first ``shift``
+    elements behind an aligned address.
+    """
 
     run: int
     pitch: int
@@ -33,9 +35,10 @@ class Rows:
 
 
 def pitched_axis(shape: Sequence[Extent], run: int, pitch: int) -> tuple[int, int] | None:
-    """The axis that is longer where rows of ``run`` elements are of ``pitch``, and its extent then.
+    """The axis of ``shape`` to enlarge so that rows of ``run`` elements are ``pitch`` apart, and its new
+    extent.
 
-    None where rows of that length are no axes of it.
+    None if no group of innermost axes has ``run`` elements, or ``pitch`` is no multiple of the inner extents.
     """
     for axis in reversed(range(len(shape))):
         inner = shape[axis:]
@@ -48,8 +51,9 @@ def pitched_axis(shape: Sequence[Extent], run: int, pitch: int) -> tuple[int, in
 
 
 def pitched(function: tirx.PrimFunc, place: int, rows: Rows) -> tirx.PrimFunc | None:
-    """The kernel for ``rows`` of the tensor that is its parameter ``place``; None where it does not say by
-    indices what it reads and writes of that.
+    """The variant of a kernel for a strided tensor as its parameter ``place``.
+
+    None if the kernel accesses that tensor other than by indices, or its shape has no such rows.
     """
     buffer = function.params[place]
     if not isinstance(function.body, SBlockRealize) or not hasattr(buffer.ty, "shape"):
@@ -66,14 +70,14 @@ def pitched(function: tirx.PrimFunc, place: int, rows: Rows) -> tirx.PrimFunc | 
     shift = tirx.IntImm("int64", rows.shift)
     longer = tirx.decl_buffer(shape, buffer.dtype, buffer.name, elem_offset=shift, layout=None)
     root = substitute(function.body.block, {buffer: longer})
-    # Whoever calls the kernel passes a tensor of the shape that it has without what is behind its rows.
+    # The parameter keeps the shape of the part, which is the shape of the tensor that callers pass.
     body = tirx.SeqStmt([tirx.DeclBuffer(longer, data=buffer.data), root.body])
     whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=root.alloc_buffers)
     return function.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
 
 
 def _is_indexed(body: Any, buffer: Any) -> bool:
-    """Are loads, stores and regions of elements all that is done with ``buffer``?"""
+    """Is ``buffer`` used in loads, stores and regions only?"""
     places: list[Any] = []
     known: list[Any] = []
     addresses: list[Any] = []
@@ -101,11 +105,11 @@ def _count(found: Sequence[Any], buffer: Any) -> int:
 
 
 Tensors = tuple[tuple[int, Rows], ...]
-"""The places of tensors among a kernel's arguments, and their rows."""
+"""The strided arguments of a kernel by index, each with its rows."""
 
 
 class Variants:
-    """The kernels of a module for tensors that lie in the rows of longer ones."""
+    """The variants of a module's kernels for strided tensors."""
 
     def __init__(self, module: tvm.IRModule) -> None:
         self._module = module
@@ -114,11 +118,11 @@ class Variants:
         self._named: dict[tuple[str, Tensors], tvm.ir.GlobalVar] = {}
 
     def exists(self, function: tvm.ir.GlobalVar, argument: int, rows: Rows) -> bool:
-        """Is there a kernel for such rows of one of its tensors?"""
+        """Is there a variant of ``function`` for such rows of one argument?"""
         return self._kernel(function, ((argument, rows),)) is not None
 
     def named(self, function: tvm.ir.GlobalVar, tensors: Tensors) -> tvm.ir.GlobalVar:
-        """The kernel for all of these rows at once, which is to become one of the module's."""
+        """The variant for all of these rows; it is added to the module."""
         key = str(function.name_hint), tensors
         if key not in self._named:
             kernel = self._kernel(function, tensors)
@@ -129,7 +133,7 @@ class Variants:
         return self._named[key]
 
     def module(self) -> tvm.IRModule:
-        """The module with all that were named."""
+        """The module with all variants that :meth:`named` returned."""
         return self._builder.get()
 
     def _kernel(self, function: tvm.ir.GlobalVar, tensors: Tensors) -> tirx.PrimFunc | None:

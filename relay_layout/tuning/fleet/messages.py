@@ -1,4 +1,4 @@
-"""What a worker tells the conductor; beside these, progress of the tuners and events of boards."""
+"""Messages from a worker to the coordinator; tuners' progress and boards' events are messages as well."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,26 +8,26 @@ from topi_ext.tune.transform_tuner import TransformProgress
 from topi_ext.tune.tuner import TuneProgress
 
 STOP = "stop"
-"""The one word that the conductor says to a worker: end after the kernels that run now."""
+"""The one message from the coordinator to a worker: end after the kernels that are running."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """A line for people."""
+class LogLine:
+    """A line to print."""
 
     line: str
 
 
 @dataclass(frozen=True)
 class Started:
-    """Layouts are chosen: how many tasks there are."""
+    """Layouts are chosen, and there are ``tasks`` to tune."""
 
     tasks: int
 
 
 @dataclass(frozen=True)
-class Working:
-    """What is measured next."""
+class TaskStarted:
+    """The task ``name`` is measured next."""
 
     name: str
 
@@ -41,12 +41,12 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """Why the worker could not go on; ``internal`` where that is nobody's mistake but this program's."""
+    """The worker ended with an error; ``internal`` marks a defect of this program, not of its input."""
 
     reason: str
     internal: bool = False
 
 
-Message = Told | Started | Working | TuneProgress | TransformProgress | BoardEvent | Finished | Failed
+Message = LogLine | Started | TaskStarted | TuneProgress | TransformProgress | BoardEvent | Finished | Failed
 
-__all__ = ["STOP", "Failed", "Finished", "Message", "Started", "Told", "Working"]
+__all__ = ["STOP", "Failed", "Finished", "LogLine", "Message", "Started", "TaskStarted"]

@@ -1,11 +1,11 @@
-"""The picture of a fleet: what each target has reached, and what each board does."""
+"""The status of a fleet: the progress of each target, and the state of each board."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from relay_layout.tuning.fleet.messages import Failed, Finished, Message, Started, Told, Working
+from relay_layout.tuning.fleet.messages import Failed, Finished, LogLine, Message, Started, TaskStarted
 from topi_ext.tune.measuring.boards import BoardEvent
 from topi_ext.tune.transform_tuner import TransformProgress
 from topi_ext.tune.tuner import TuneProgress
@@ -16,7 +16,7 @@ FAILED = "failed"
 
 @dataclass
 class TargetStatus:
-    """A key's target: how far its tasks are.
+    """The progress of the target that is tuned under a tracker's key.
 
     ``now`` is what is measured, ``tasks`` and ``finished`` count tasks, ``trials`` those of all tasks with
     those of earlier runs; ``gain`` is how many times faster the tasks together are than with default knobs.
@@ -43,12 +43,12 @@ class TargetStatus:
         """Target and key for people."""
         return f"{self.target} ({self.key})"
 
-    def hear(self, message: Message) -> None:
-        """Take in what the worker says of the target."""
+    def update(self, message: Message) -> None:
+        """Apply a message of the target's worker."""
         match message:
             case Started(tasks):
                 self.tasks = tasks
-            case Working(name):
+            case TaskStarted(name):
                 self.now = name
             case TransformProgress():
                 self.now = f"layout transform {message.measured} of {message.transforms}"
@@ -74,7 +74,7 @@ class TargetStatus:
 
 @dataclass
 class BoardStatus:
-    """A board: its address, what it does, and how many kernels it ran, saw failing, and was lost with.
+    """A board: its address, its state, and how many kernels it measured, failed to run, and was lost with.
 
     ``now`` is the task of the kernel that it runs. ``listed``: the tracker knows it. One that is "unfit"
     cannot run what is compiled for the target.
@@ -89,8 +89,8 @@ class BoardStatus:
     now: str = ""
     listed: bool = True
 
-    def hear(self, event: BoardEvent, now: str) -> None:
-        """Take in what the board did for the task ``now``."""
+    def update(self, event: BoardEvent, now: str) -> None:
+        """Apply an event of the board while it works on the task ``now``."""
         self.now = now if event.what == "busy" else ""
         match event.what:
             case "busy":
@@ -125,7 +125,7 @@ class FleetStatus:
 
     def __post_init__(self) -> None:
         self._start = self.clock()
-        self._looked = False
+        self._listed_once = False
 
     @property
     def seconds(self) -> float:
@@ -136,29 +136,29 @@ class FleetStatus:
         """The boards of a key."""
         return [board for board in self.boards.values() if board.key == key]
 
-    def hear(self, target: TargetStatus, message: Message) -> str:
-        """Take in a message of a target's worker; a line for people, where it has one."""
-        if isinstance(message, Told):
+    def update(self, target: TargetStatus, message: Message) -> str:
+        """Apply a message of a target's worker; returns the line to print, or an empty one."""
+        if isinstance(message, LogLine):
             return f"{target.name}: {message.line}"
         if isinstance(message, BoardEvent):
             board = self.boards.setdefault(message.place, BoardStatus(message.place, target.key))
-            board.hear(message, target.now)
+            board.update(message, target.now)
             return ""
-        target.hear(message)
+        target.update(message)
         if isinstance(message, Failed):
             return f"{target.name}: failed: {target.reason}"
         if isinstance(message, Finished):
             return f"{target.name}: {target.ended}, {target.gain:.3f} times as fast as with default knobs"
         return ""
 
-    def see(self, machines: Mapping[str, str]) -> list[str]:
-        """Take in the tracker's list of addresses and keys; lines on boards that came and went."""
+    def update_boards(self, machines: Mapping[str, str]) -> list[str]:
+        """Apply the tracker's list of keys by address; returns a line for each board that came or went."""
         keys = {target.key for target in self.targets}
         lines = []
         for place, key in machines.items():
             if key in keys and place not in self.boards:
                 self.boards[place] = BoardStatus(place, key)
-                if self._looked:
+                if self._listed_once:
                     lines.append(f"a board came: {place} ({key})")
         for board in self.boards.values():
             listed = board.place in machines
@@ -169,7 +169,7 @@ class FleetStatus:
                 board.state, board.now = "lost", ""
                 lines.append(f"the tracker has lost a board: {board.place} ({board.key})")
             board.listed = listed
-        self._looked = True
+        self._listed_once = True
         return lines
 
 

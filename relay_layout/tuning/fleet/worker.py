@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from relay_layout.errors import RelayLayoutError
-from relay_layout.tuning.fleet.messages import Failed, Finished, Started, Told, Working
+from relay_layout.tuning.fleet.messages import Failed, Finished, LogLine, Started, TaskStarted
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.measurers import remote_measurer
 from relay_layout.tuning.tasks import describe
@@ -24,6 +24,7 @@ from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.workload import ConvolutionWorkload
 
 _LAST_KERNELS_SECONDS = 60.0
+"""How long the kernels that are running may take after the coordinator is gone."""
 
 
 def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connection) -> None:
@@ -34,7 +35,7 @@ def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connec
     threading.Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")
     listener = Listener(
-        tell=lambda line: connection.send(Told(line)),
+        tell=lambda line: connection.send(LogLine(line)),
         kernel=connection.send,
         transform=connection.send,
         stop=connection.poll,
@@ -45,7 +46,7 @@ def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connec
         measurer = remote_measurer(
             tuning.target, remote, tell=listener.tell, watch=connection.send, builders=builders
         )
-        announced = _Announced(measurer, lambda name: connection.send(Working(name)))
+        announced = _Announced(measurer, lambda name: connection.send(TaskStarted(name)))
         connection.send(Finished(tuning.run(announced, listener)))
     except SystemExit:
         os._exit(1)  # Otherwise Python would wait for the threads that wait for boards.
@@ -91,8 +92,8 @@ class _Announced:
         self.announce("layout transforms")
         return self.measurer.measure_functions(functions, rounds)
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
-        return self.measurer.wrong(workload, knobs)
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        return self.measurer.result_error(workload, knobs)
 
     def close(self) -> None:
         self.measurer.close()

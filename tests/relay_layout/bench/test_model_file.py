@@ -72,7 +72,7 @@ def test_images_of_any_size(relu_model: WriteRelu, tmp_path: Path) -> None:
 
 
 def test_a_model_without_images_is_refused(relu_model: WriteRelu, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no input has the dimensions of a signal"):
+    with pytest.raises(InputError, match="no input has 3 to 5 dimensions, those of a signal"):
         open_images(relu_model(1, 3), tmp_path)
 
 

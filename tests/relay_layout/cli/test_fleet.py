@@ -152,10 +152,10 @@ def test_options_that_cannot_be(
 
 @pytest.fixture
 def conducted(status: FleetStatus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FleetStatus:
-    """What the verb gets from the conductor, in place of boards."""
+    """What the verb gets from the coordinator, in place of boards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("topi_ext.tune.measuring.tracker.check_remote", lambda remote: None)
-    monkeypatch.setattr("relay_layout.tuning.fleet.conductor.conduct", lambda jobs, **_: status)
+    monkeypatch.setattr("relay_layout.tuning.fleet.coordinator.run_fleet", lambda jobs, **_: status)
     return status
 
 

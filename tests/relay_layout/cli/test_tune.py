@@ -81,7 +81,7 @@ class MadeUp:
             self.transforms += 1
             yield Measurement((1e-9 * math.prod(map(int, function.params[0].shape)),) * 3 * rounds)
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         return ""
 
     def close(self) -> None:

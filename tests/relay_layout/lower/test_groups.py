@@ -9,19 +9,19 @@ from tvm import relax
 
 import relay_layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import Convolution, merged
+from relay_layout.targets.convolutions import Convolution, with_merged_groups
 
 LAYOUTS = ["auto", "NHWC", "NCHW16c", "none"]
 
 
 def groups_of(inputs: int, outputs: int, groups: int, out: str) -> int:
     convolution = Convolution("nn.conv2d", 1, inputs, outputs, (9, 9), (3, 3), groups)
-    return merged(convolution, ConvolutionLayouts("NHWC", "HWIO", out))[0].groups
+    return with_merged_groups(convolution, ConvolutionLayouts("NHWC", "HWIO", out))[0].groups
 
 
 def test_groups_of_sequences() -> None:
     convolution = Convolution("nn.conv1d", 1, 384, 384, (49,), (128,), 16)
-    whole, layouts = merged(convolution, ConvolutionLayouts("NWC", "WIO", "NCW16c"))
+    whole, layouts = with_merged_groups(convolution, ConvolutionLayouts("NWC", "WIO", "NCW16c"))
     assert (whole.groups, layouts.kernel) == (8, "OWI16o")
 
 

@@ -35,7 +35,7 @@ def test_rules_tell_what_they_took(lowering: Any) -> None:
 
 @pytest.mark.parametrize(("name", "joined"), [("x86-64-v3", 1), ("aarch64-cortex-a76", 0), ("cuda-sm_80", 0)])
 def test_two_convolutions_are_one_kernel_on_x86(name: str, joined: int) -> None:
-    assert len(lowering_for(resolve_target(name)).join_passes(lambda workload: True)) == joined
+    assert len(lowering_for(resolve_target(name)).separable_passes(lambda workload: True)) == joined
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from tvm import relax
 
 from relay_layout.graph import Graph, build_graph
 from relay_layout.targets import resolve_target
-from relay_layout.targets.fusion import joined_operand, parting_us
+from relay_layout.targets.fusion import fused_operand, fusion_break_us
 
 MACHINE = resolve_target("x86-64-v4", threads=2, shipped_records=False)
 SHAPE = (1, 16, 8, 8)
@@ -30,19 +30,19 @@ def graph_of(returned: bool) -> Graph:
 
 def test_elementwise_operators_join_what_they_read() -> None:
     convolution, add, relu = graph_of(returned=False).nodes
-    assert joined_operand(add) is convolution.results[0]
-    assert joined_operand(relu) is add.results[0]
-    assert joined_operand(convolution) is None
+    assert fused_operand(add) is convolution.results[0]
+    assert fused_operand(relu) is add.results[0]
+    assert fused_operand(convolution) is None
 
 
 def test_a_parted_operator_reads_and_writes_its_tensor() -> None:
     convolution, _, relu = graph_of(returned=False).nodes
     facts = MACHINE.facts
     moved = 2 * 16 * 8 * 8 * 4 / (facts.gigabytes_per_second * 1e3)
-    assert parting_us(MACHINE, convolution.results[0]) == pytest.approx(facts.launch_us + moved)
-    assert parting_us(MACHINE, relu.results[0]) == 0.0
+    assert fusion_break_us(MACHINE, convolution.results[0]) == pytest.approx(facts.launch_us + moved)
+    assert fusion_break_us(MACHINE, relu.results[0]) == 0.0
 
 
 def test_a_tensor_with_two_readers_parts_nothing() -> None:
     graph = graph_of(returned=True)
-    assert parting_us(MACHINE, graph.nodes[1].results[0]) == 0.0
+    assert fusion_break_us(MACHINE, graph.nodes[1].results[0]) == 0.0

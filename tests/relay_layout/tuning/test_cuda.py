@@ -86,7 +86,7 @@ class MadeUp:
             self.transforms += 1
             yield Measurement((2e-6,) * 3 * rounds)
 
-    def wrong(self, workload: GemmConvolution, knobs: GemmKnobs) -> str:
+    def result_error(self, workload: GemmConvolution, knobs: GemmKnobs) -> str:
         return ""
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class Slow:
     def measure_functions(self, functions: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
         return self.measure(None, functions, rounds)
 
-    def wrong(self, workload: Any, knobs: Any) -> str:
+    def result_error(self, workload: Any, knobs: Any) -> str:
         return ""
 
     def close(self) -> None:

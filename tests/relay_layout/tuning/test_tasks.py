@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import as_tasks, describe, model_tasks
-from topi_ext.workload import ConvolutionWorkload, in_depth
+from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_names_tell_what_differs(plain: ConvolutionWorkload) -> None:
 
 
 def test_other_axes_have_names_as_well(plain: ConvolutionWorkload) -> None:
-    volume = in_depth(plain, (8, 3, 2, 1, 1, 1))
+    volume = volume_workload(plain, SpatialAxis(8, 3, 2, 1, 1, 1))
     assert describe(volume) == "conv3d 32x8x28x14 -> 64 3x3x1 stride 2x1x1 NCHW16c"
     line = replace(plain, in_height=1, kernel=(1, 1), data_layout="NCW16c", out_layout="NCW16c")
     assert describe(replace(line, padding=(0,) * 4)) == "conv1d 32x14 -> 64 1 NCW16c"

@@ -280,6 +280,6 @@ def test_kernels_are_measured_by_processes_that_may_use_matrices(monkeypatch: py
         form, chosen = integer_form(SMALL), knobs(7, 2, 7, 16, tile_rows=2)
         (found,) = measurer.measure(form, [chosen])
         assert not found.error and len(found.seconds) == 3
-        assert not measurer.wrong(form, chosen)
+        assert not measurer.result_error(form, chosen)
     finally:
         measurer.close()

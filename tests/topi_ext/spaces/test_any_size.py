@@ -7,7 +7,7 @@ import pytest
 from relay_layout.targets import resolve_target
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
 from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, any_size_knobs
-from topi_ext.spaces.usual_sizes import SCALES, overrun
+from topi_ext.spaces.typical_sizes import SCALES, overrun
 from topi_ext.workload import ConvolutionWorkload
 
 

@@ -134,7 +134,7 @@ class MadeUp:
             else:
                 yield Measurement((seconds,) * 3 * rounds)
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         return self.errors.get(knobs_key(knobs.to_dict()), "")
 
     def close(self) -> None:

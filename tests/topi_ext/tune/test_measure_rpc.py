@@ -242,7 +242,7 @@ def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
             knobs = GemmKnobs("mma", 32, 32, 32, 1, 1, 2)
             work = GemmConvolution(1, 4, 4, 32, 32, (1, 1), (1, 1), (0,) * 4, (1, 1), 1, "float16")
             (found,) = measurer.measure(work, [knobs])
-            assert measurer.wrong(work, knobs) == ""
+            assert measurer.result_error(work, knobs) == ""
     assert found.error == "run: the machine has no GPU that TVM can use"
 
 

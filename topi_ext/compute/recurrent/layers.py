@@ -1,8 +1,8 @@
 """Recurrent layers over sequences of any length, as one loop over time.
 
-The product of the data and its weights, for all steps at once, comes from before. A step
-(:mod:`topi_ext.compute.recurrent.step`) multiplies the hidden states of some sequences by a matrix, and
-blends what comes out. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
+The product of the data with its weights is computed before, for all time steps at once. A time step
+(:mod:`topi_ext.compute.recurrent.step`) multiplies the hidden states of some sequences by the recurrence
+matrix and applies the cell function. The equations are those of ONNX (``LSTM``, ``GRU``, ``RNN``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import written
-from topi_ext.compute.recurrent.step import Group, Kind, Phase, Recurrence, Step, Turn
+from topi_ext.compute.recurrent.step import Group, Kind, Phase, Recurrence, Step, TimeStep
 from topi_ext.compute.recurrent.tiles import most_rows, pack, packed, tile_of
 from topi_ext.extents import fixed
 from topi_ext.processor import Processor
@@ -34,15 +34,17 @@ def recurrent(
     *,
     processor: Processor,
 ) -> list[te.Tensor]:
-    """The hidden states [T, D, B, H] of all steps and directions, and the last of each state [D, B, H].
+    """The hidden states of all time steps, [T, D, B, H], and the final value of each state, [D, B, H];
+    float32.
 
-    All are float32. ``projected`` [T, B, D * gates * H] are the data by their weights, with the bias;
-    ``weight`` is :func:`packed` and multiplies the hidden state. Some of :data:`.OPTIONAL` may be given:
-    ``hidden`` and ``cell`` [D, B, H], the first states, zero by default. ``lengths`` [B], int32, are how many
-    steps each sequence has: its states stay as they are behind them, where its results are zero. ``bias``
-    [D, gates * H] of a GRU is added to the product of the hidden state before the reset (ONNX's
-    ``linear_before_reset``); without one the reset comes before that product. ``peepholes`` [D, 3 * H] of an
-    LSTM multiply the cell for the gates input, output and forget.
+    T is the length, D the number of directions, B the batch, H the size of the hidden state. ``projected``
+    [T, B, D * gates * H] is the product of the data with its weights, bias included; ``weight``, by which the
+    hidden state is multiplied, is :func:`packed`. The optional inputs (:data:`.OPTIONAL`) are: ``hidden`` and
+    ``cell`` [D, B, H], the initial states, zero by default; ``lengths`` [B], int32, after which a sequence
+    keeps its states and has results of zero; ``bias`` [D, gates * H] of a GRU with ONNX's
+    ``linear_before_reset``, which is added to the product with the hidden state before the reset gate is
+    applied (without it, the gate is applied before the product); ``peepholes`` [D, 3 * H] of an LSTM, for the
+    gates input, output and forget.
     """
     length, batch, _ = projected.shape
     directions, _, hidden, gates, _ = (int(extent) for extent in weight.shape)
@@ -50,7 +52,7 @@ def recurrent(
     state = (directions, batch, hidden)
     shapes = [(length, *state), *[state] * count, *[(2, *state)] * count, state, state]
     most = most_rows(processor, hidden)
-    # A thread that has a direction for itself reads as much as one that shares them all, and waits for none.
+    # A thread with a direction of its own reads as many weights as one that shares all, and never waits.
     sequences = fixed(batch)
     has_own = directions >= threads and sequences is not None and sequences <= most
     is_shared = 4 * gates * hidden**2 > SHARED_BYTES and not has_own
@@ -74,7 +76,7 @@ def recurrent(
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Loops over ``groups`` of ``rows`` sequences each, in every direction, and over ``length`` steps."""
+    """The loops over directions, over ``groups`` of ``rows`` sequences, and over ``length`` time steps."""
 
     directions: int
     groups: Any
@@ -83,11 +85,13 @@ class _Tasks:
     backwards: tuple[bool, ...]
 
     def share(self, begin: Phase, phases: Sequence[Phase], end: Phase) -> None:
-        """All threads compute one phase after the other, each some parts of some groups."""
+        """Parallelize each phase: all threads share its groups and parts, and wait for each other after
+        it.
+        """
         self._in_order(self._share, begin, phases, end)
 
     def divide(self, begin: Phase, phases: Sequence[Phase], end: Phase) -> None:
-        """Each thread computes all phases of a group, alone."""
+        """Parallelize over groups: each thread computes all time steps of a group by itself."""
         with T.parallel(0, self.directions * self.groups) as task:
             where = tirx.floordiv(task, self.groups), tirx.floormod(task, self.groups)
             self._in_order(partial(self._alone, *where), begin, phases, end)
@@ -100,7 +104,7 @@ class _Tasks:
         run(end)
 
     def _share(self, phase: Phase, number: Any = None) -> None:
-        """Groups that read the same weights come one after the other."""
+        """One phase, on all threads; groups are innermost, so that consecutive ones read the same weights."""
         with T.parallel(0, self.directions * phase.parts * self.groups) as task:
             outer, group = tirx.floordiv(task, self.groups), tirx.floormod(task, self.groups)
             direction, part = tirx.floordiv(outer, phase.parts), tirx.floormod(outer, phase.parts)
@@ -111,18 +115,20 @@ class _Tasks:
             self._take(phase, number, direction, part, group)
 
     def _take(self, phase: Phase, number: Any, direction: Any, part: Any, group: Any) -> None:
-        phase.run(Group(direction, group * self.rows), self._turn(number, direction), part)
+        phase.run(Group(direction, group * self.rows), self._time_step(number, direction), part)
 
-    def _turn(self, number: Any, direction: Any) -> Turn | None:
-        """What a direction takes at its turn; it reads what it wrote at the one before."""
+    def _time_step(self, number: Any, direction: Any) -> TimeStep | None:
+        """The time step of a direction at iteration ``number``; None outside of time steps."""
         if number is None:
             return None
         before = tirx.floormod(number, 2)
-        return Turn(_time(number, self.length, direction, self.backwards), before, 1 - before)
+        return TimeStep(_time(number, self.length, direction, self.backwards), before, 1 - before)
 
 
 def _rows(batch: Any, tasks: int, most: int) -> int:
-    """How many sequences a thread takes at once: so few that there are ``tasks``, where that is known."""
+    """Sequences in a group, at most ``most``; fewer if the batch is known and would give less than
+    ``tasks`` groups.
+    """
     count = fixed(batch)
     if count is None:
         return most
@@ -131,7 +137,7 @@ def _rows(batch: Any, tasks: int, most: int) -> int:
 
 
 def _time(number: Any, length: Any, direction: Any, backwards: tuple[bool, ...]) -> Any:
-    """The step that a direction takes at its turn."""
+    """The index in the sequence that a direction is at in iteration ``number``."""
     if not any(backwards):
         return number
     reverse = length - 1 - number

@@ -1,7 +1,8 @@
-"""One step in time of recurrent layers, of some sequences at once, as statements of TVM's script.
+"""One time step of recurrent layers, for several sequences at once, as statements of TVMScript.
 
-The gates of a vector of a state are multiplied in registers and blended at once. States are kept twice,
-before a step and after it, since all of the first is read for each vector of the second.
+The products of all gates of a vector of the hidden state are summed in registers, and the cell function is
+applied to them at once. There are two copies of every state, before and after a step, because each vector of
+the new hidden state reads all of the old one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,23 +23,24 @@ from topi_ext.extents import fixed
 Kind = Literal["LSTM", "GRU", "RNN"]
 
 _GATES: dict[Kind, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
-_USUAL: dict[Kind, tuple[Activation, ...]] = {
+_DEFAULT_ACTIVATIONS: dict[Kind, tuple[Activation, ...]] = {
     "LSTM": (SIGMOID, TANH, TANH),
     "GRU": (SIGMOID, TANH),
     "RNN": (TANH,),
 }
 
 OPTIONAL = ("hidden", "cell", "lengths", "bias", "peepholes")
-"""What a layer may be given beside its data and weights; see :func:`recurrent`."""
+"""The optional inputs of a layer, beside its data and weights; see :func:`.layers.recurrent`."""
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What a layer computes.
+    """The kind of a layer and its attributes, as ONNX defines them.
 
-    Directions of which ``backwards`` says so begin at the end. ``activations`` are those of each direction in
-    ONNX's order, by default the usual ones of the ``kind``. Each is of what is kept between ``-clip`` and
-    ``clip``, where that is not 0. With ``input_forget`` an LSTM forgets as much as enters.
+    ``backwards`` says of each direction whether it goes through time in reverse. ``activations`` has the
+    functions f, g (and h of an LSTM) of each direction, by default those of the ``kind``; their arguments are
+    clipped to [-clip, clip] unless ``clip`` is 0. With ``input_forget`` the forget gate of an LSTM is 1 - the
+    input gate.
     """
 
     kind: Kind
@@ -48,8 +50,8 @@ class Recurrence:
     input_forget: bool = False
 
     def __post_init__(self) -> None:
-        usual = (_USUAL[self.kind],) * len(self.backwards)
-        object.__setattr__(self, "activations", self.activations or usual)
+        default = (_DEFAULT_ACTIVATIONS[self.kind],) * len(self.backwards)
+        object.__setattr__(self, "activations", self.activations or default)
 
     @property
     def gates(self) -> int:
@@ -57,21 +59,23 @@ class Recurrence:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the states that a step hands to the next."""
+        """The names of the states that a time step passes to the next."""
         return OPTIONAL[: 2 if self.kind == "LSTM" else 1]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Sequences next to each other in the batch, of one direction, from the row ``first`` on."""
+    """Consecutive sequences of the batch, from the row ``first`` on, in one direction."""
 
     direction: Any
     first: Any
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A step: its ``time`` in the sequence, and which of both copies of the states is read and written."""
+class TimeStep:
+    """A time step: its index ``time`` in the sequence, and the copies (0 or 1) of the states to read and
+    write.
+    """
 
     time: Any
     before: Any
@@ -80,7 +84,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """One direction of a sequence; called, the index of a place of its state, in a copy or step of it."""
+    """One sequence (``row`` of the batch) in one direction.
+
+    ``sequence(place, *outer)`` is the index of element ``place`` of its state in a tensor [*outer, D, B, H].
+    """
 
     direction: Any
     row: Any
@@ -91,9 +98,10 @@ class _Sequence:
 
 @dataclass(frozen=True)
 class Phase:
-    """What of a step has to be done before the next: ``parts`` that do not depend on each other.
+    """A part of a time step that must be complete before the next phase begins.
 
-    ``run`` takes the group, the :class:`Turn`, None where there is none, and the part.
+    ``run(group, step, part)`` computes one of ``parts`` independent parts for a :class:`Group`; ``step`` is a
+    :class:`TimeStep`, or None before the first and after the last one.
     """
 
     parts: int
@@ -101,20 +109,20 @@ class Phase:
 
 
 Gates = Callable[[int], Any]
-"""Of a gate's number the sum of its products, in the lane that is computed."""
+"""From the number of a gate: the sum of its products, in the lane that is computed."""
 
-State = Callable[[_Sequence, Turn, Any], Any]
-"""An element, by its place, of what of a sequence the matrix multiplies."""
+State = Callable[[_Sequence, TimeStep, Any], Any]
+"""Element ``place`` of the vector of a sequence that the weight matrix is multiplied by."""
 
-Blend = Callable[[_Sequence, Turn, Any, Gates], None]
-"""What becomes of the gates of one place of a sequence's states."""
+Cell = Callable[[_Sequence, TimeStep, Any, Gates], None]
+"""Writes element ``place`` of a sequence's states, from the sums of its gates."""
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Of a group's sequences at a turn, of ``vectors`` of all gates: [rows, vectors, gates, lanes]."""
+    """The sums of a group's gates at a time step, ``found`` [rows, vectors, gates, lanes]."""
 
-    turn: Turn
+    step: TimeStep
     vectors: Sequence[Any]
     found: Any
 
@@ -124,11 +132,13 @@ class _Sums:
 
 @dataclass(frozen=True)
 class Step:
-    """The buffers of all sequences, and what a step does with them.
+    """The statements of time steps, and the buffers that they read and write.
 
-    A group has ``tile.rows`` sequences, or what is left of the ``batch``. ``kept`` are both copies of each
-    state [2, D, B, H], ``update`` and ``reset`` [D, B, H] what the first of two phases of a GRU hands to the
-    second. ``given`` are those of :data:`OPTIONAL` that there are.
+    A group has ``tile.rows`` sequences, the last one of the ``batch`` perhaps fewer. ``data`` [T, B, D *
+    gates * H] and ``matrix`` are the arguments ``projected`` and ``weight`` of :func:`.layers.recurrent`,
+    ``given`` the optional ones by name. ``kept`` has both copies of each state, [2, D, B, H]; ``update`` and
+    ``reset`` [D, B, H] are what the first of two phases of a GRU passes to the second. ``result`` is [T, D,
+    B, H].
     """
 
     recurrence: Recurrence
@@ -145,16 +155,16 @@ class Step:
 
     @property
     def lanes(self) -> int:
-        """Elements of a state in a vector."""
+        """Elements of a state in one vector."""
         return lanes_of(self.hidden)
 
     @property
     def parts(self) -> int:
-        """Vectors of a state."""
+        """Vectors in a state."""
         return parts_of(self.hidden)
 
     def begin(self) -> Phase:
-        """Set the states to what comes first."""
+        """Initialize the states."""
 
         def set_first(row: Any, at: _Sequence, part: Any) -> None:
             del row
@@ -166,7 +176,7 @@ class Step:
         return self._of_states(set_first)
 
     def end(self, last: Any, states: Sequence[Any]) -> Phase:
-        """Give the ``states``, whose copy ``last`` was written last."""
+        """Copy the final states, whose copy ``last`` was written last, to ``states`` [D, B, H]."""
 
         def give(row: Any, at: _Sequence, part: Any) -> None:
             del row
@@ -177,35 +187,39 @@ class Step:
         return self._of_states(give)
 
     def phases(self) -> list[Phase]:
-        """All gates at once, or those that a reset needs before those that need the reset."""
-        blend: Blend = {"LSTM": self._long_short_term, "GRU": self._gated, "RNN": self._simple}[
+        """The phases of a time step: one, or two for a GRU whose reset gate is applied before the product."""
+        cell: Cell = {"LSTM": self._lstm_cell, "GRU": self._gru_cell, "RNN": self._rnn_cell}[
             self.recurrence.kind
         ]
         if self.recurrence.kind == "GRU" and self.bias is None:
             return [
-                self._phase(range(2), self._hidden, self._reset),
-                self._phase(range(2, 3), self._let_through, self._after_reset, is_last=True),
+                self._phase(range(2), self._hidden, self._gru_reset),
+                self._phase(range(2, 3), self._reset_hidden, self._gru_after_reset, is_last=True),
             ]
-        return [self._phase(range(self.recurrence.gates), self._hidden, blend, is_last=True)]
+        return [self._phase(range(self.recurrence.gates), self._hidden, cell, is_last=True)]
 
     def _of_states(self, do: Callable[..., None]) -> Phase:
-        """What is done with each vector of the states, at no turn."""
-        return Phase(self.parts, lambda group, turn, part: self._of_each(group, partial(do, part=part)))
+        """A phase outside of time steps that calls ``do(row, sequence, part)`` for each vector of the
+        states.
+        """
+        return Phase(self.parts, lambda group, step, part: self._of_each(group, partial(do, part=part)))
 
     @property
     def bias(self) -> Any:
         return self.given.get("bias")
 
-    def _hidden(self, at: _Sequence, turn: Turn, place: Any) -> Any:
-        return self.kept[0][at(place, turn.before)]
+    def _hidden(self, at: _Sequence, step: TimeStep, place: Any) -> Any:
+        return self.kept[0][at(place, step.before)]
 
-    def _let_through(self, at: _Sequence, turn: Turn, place: Any) -> Any:
-        del turn
+    def _reset_hidden(self, at: _Sequence, step: TimeStep, place: Any) -> Any:
+        del step
         return self.reset[at(place)]
 
     @contextmanager
     def _each(self, part: Any) -> Iterator[tuple[Any, Any]]:
-        """The lanes of a vector of a state, and their places; the last may begin in the vector before."""
+        """A vector loop over the lanes and elements of a vector of a state; the last may overlap the one
+        before.
+        """
         with T.vectorized(0, self.lanes) as lane:
             yield lane, self._start(part) + lane
 
@@ -214,7 +228,7 @@ class Step:
         return start if self.hidden % self.lanes == 0 else tirx.min(start, self.hidden - self.lanes)
 
     def _of_each(self, group: Group, do: Callable[..., None]) -> None:
-        """For the sequences of a group, whose place in it comes first."""
+        """Call ``do(row, sequence)`` for each sequence of a group, ``row`` counting from 0 in it."""
         with T.serial(0, self.tile.rows) as place:
             row = group.first + place
             with self._inside(row):
@@ -222,7 +236,7 @@ class Step:
 
     @contextmanager
     def _inside(self, row: Any) -> Iterator[None]:
-        """Of a row that may be behind the batch, for those that are not."""
+        """A branch for rows within the batch; none where all groups are whole."""
         with ExitStack() as branch:
             batch = fixed(self.batch)
             if batch is None or batch % self.tile.rows:
@@ -231,43 +245,49 @@ class Step:
             yield
 
     def _where_running(
-        self, at: _Sequence, turn: Turn, do: Callable[[], None], otherwise: Callable[[], None] | None = None
+        self,
+        at: _Sequence,
+        step: TimeStep,
+        do: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
     ) -> None:
-        """``do`` it if the sequence has not ended before the step, ``otherwise`` the other."""
+        """Emit ``do`` for sequences that have not ended before the step, and ``otherwise`` for the others."""
         lengths = self.given.get("lengths")
         if lengths is None:
             do()
             return
-        with T.If(turn.time < lengths[at.row]):
+        with T.If(step.time < lengths[at.row]):
             with T.Then():
                 do()
             if otherwise is not None:
                 with T.Else():
                     otherwise()
 
-    def _phase(self, gates: range, state: State, blend: Blend, *, is_last: bool = False) -> Phase:
-        """Products of ``state`` for some gates, and what they blend to; the last sets states and results."""
+    def _phase(self, gates: range, state: State, cell: Cell, *, is_last: bool = False) -> Phase:
+        """The products of ``state`` for some gates and the cell function; the last phase writes states and
+        results.
+        """
         span = self.tile.span(len(gates), self.parts)
 
-        def run(group: Group, turn: Turn, part: Any) -> None:
+        def run(group: Group, step: TimeStep, part: Any) -> None:
             first = part * span if self.parts % span == 0 else tirx.min(part * span, self.parts - span)
-            sums = _Sums(turn, [first + number for number in range(span)], self._sums(span))
+            sums = _Sums(step, [first + number for number in range(span)], self._sums(span))
             self._multiply(sums, group, gates, state)
 
             def finish(row: Any, at: _Sequence) -> None:
                 for number, vector in enumerate(sums.vectors):
                     with self._each(vector) as (lane, place):
-                        blend(at, turn, place, partial(sums.of, row, number, lane))
+                        cell(at, step, place, partial(sums.of, row, number, lane))
 
             def idle(at: _Sequence) -> None:
                 for vector in sums.vectors:
                     with self._each(vector) as (_, place):
-                        self._stay(at, turn, place)
+                        self._keep_state(at, step, place)
 
             self._of_each(
                 group,
                 lambda row, at: self._where_running(
-                    at, turn, partial(finish, row, at), partial(idle, at) if is_last else None
+                    at, step, partial(finish, row, at), partial(idle, at) if is_last else None
                 ),
             )
 
@@ -278,16 +298,18 @@ class Step:
         return T.buffer_proxy(T.alloc_buffer(shape, "float32", scope="local"))
 
     def _multiply(self, sums: _Sums, group: Group, gates: range, state: State) -> None:
-        """Set the sums of a group: of its sequences together, or of the only one that is left."""
+        """Compute the sums of a group: of all its sequences together, or of the single one left of the
+        batch.
+        """
         last = _Sequence(group.direction, group.first)
 
         def alone() -> None:
-            self._where_running(last, sums.turn, lambda: self._products(sums, [last], list(gates), state))
+            self._where_running(last, sums.step, lambda: self._products(sums, [last], list(gates), state))
 
         if self.tile.rows == 1:
             alone()
             return
-        # Rows behind the batch are computed as its last one, which has the same gates.
+        # Rows past the end of the batch repeat its last one.
         rows = [tirx.min(group.first + row, self.batch - 1) for row in range(self.tile.rows)]
         sequences = [_Sequence(group.direction, row) for row in rows]
         size = self.tile.portion(len(gates))
@@ -301,7 +323,7 @@ class Step:
     def _products(
         self, sums: _Sums, sequences: Sequence[_Sequence], gates: Sequence[Any], state: State
     ) -> None:
-        """Set the sums of some sequences and gates, which stay in registers meanwhile."""
+        """Compute the sums of some sequences and gates, in registers."""
         block = list(product(range(len(sequences)), range(len(sums.vectors)), gates))
         kept = T.buffer_proxy(T.alloc_buffer((len(block) * self.lanes,), "float32", scope="local"))
 
@@ -312,7 +334,7 @@ class Step:
 
         def begin(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
             place = self._start(sums.vectors[number]) + lane
-            kept[own] = self._initial(sequences[row], sums.turn, gate, place)
+            kept[own] = self._initial(sequences[row], sums.step, gate, place)
 
         def end(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
             sums.found[row, number, gate, lane] = kept[own]
@@ -323,27 +345,29 @@ class Step:
             def add(own: Any, row: int, number: int, gate: Any, lane: Any) -> None:
                 at = sequences[row]
                 factor = self.matrix[at.direction, sums.vectors[number], depth, gate, lane]
-                kept[own] = kept[own] + state(at, sums.turn, depth) * factor
+                kept[own] = kept[own] + state(at, sums.step, depth) * factor
 
             each(add)
         each(end)
 
-    def _initial(self, at: _Sequence, turn: Turn, gate: Any, place: Any) -> Any:
-        """To what the products of a gate are added; data of a new state come behind a reset of all these."""
+    def _initial(self, at: _Sequence, step: TimeStep, gate: Any, place: Any) -> Any:
+        """The initial value of a gate's sum: data and bias; for the candidate of a GRU with bias, the bias
+        alone.
+        """
         if self.bias is None:
-            return self._from_data(at, turn, gate, place)
+            return self._from_data(at, step, gate, place)
         bias = self.bias[at.direction, gate * self.hidden + place]
-        data = self._from_data(at, turn, gate, place)
+        data = self._from_data(at, step, gate, place)
         if isinstance(gate, int):
             return bias if gate == 2 else bias + data
         return bias + tirx.Select(gate == 2, T.float32(0), data)
 
-    def _from_data(self, at: _Sequence, turn: Turn, gate: Any, place: Any) -> Any:
+    def _from_data(self, at: _Sequence, step: TimeStep, gate: Any, place: Any) -> Any:
         column = (at.direction * self.recurrence.gates + gate) * self.hidden + place
-        return self.data[turn.time, at.row, column]
+        return self.data[step.time, at.row, column]
 
     def _activated(self, at: _Sequence, index: int, value: Any) -> Any:
-        """One of the direction's activations."""
+        """The activation number ``index`` of the direction, of the clipped ``value``."""
         clip = self.recurrence.clip
         if clip:
             value = tirx.max(tirx.min(value, T.float32(clip)), T.float32(-clip))
@@ -351,52 +375,54 @@ class Step:
         first, last = (activated(form, value) for form in (forms[0], forms[-1]))
         return first if forms[0] == forms[-1] else tirx.Select(at.direction == 0, first, last)
 
-    def _leave(self, at: _Sequence, turn: Turn, place: Any, hidden: Any) -> None:
-        """Set the hidden state, and the result."""
-        self.kept[0][at(place, turn.after)] = hidden
-        self.result[at(place, turn.time)] = self.kept[0][at(place, turn.after)]
+    def _write_state(self, at: _Sequence, step: TimeStep, place: Any, hidden: Any) -> None:
+        """Write the hidden state, and the result of the time step."""
+        self.kept[0][at(place, step.after)] = hidden
+        self.result[at(place, step.time)] = self.kept[0][at(place, step.after)]
 
-    def _stay(self, at: _Sequence, turn: Turn, place: Any) -> None:
-        """Behind the end of a sequence its states stay, and its results are zero."""
+    def _keep_state(self, at: _Sequence, step: TimeStep, place: Any) -> None:
+        """After the end of a sequence: copy its states, and write zero as the result."""
         for copies in self.kept:
-            copies[at(place, turn.after)] = copies[at(place, turn.before)]
-        self.result[at(place, turn.time)] = T.float32(0)
+            copies[at(place, step.after)] = copies[at(place, step.before)]
+        self.result[at(place, step.time)] = T.float32(0)
 
-    def _simple(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
-        self._leave(at, turn, place, self._activated(at, 0, gates(0)))
+    def _rnn_cell(self, at: _Sequence, step: TimeStep, place: Any, gates: Gates) -> None:
+        self._write_state(at, step, place, self._activated(at, 0, gates(0)))
 
-    def _long_short_term(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
+    def _lstm_cell(self, at: _Sequence, step: TimeStep, place: Any, gates: Gates) -> None:
         """Gates in the order input, output, forget, cell."""
         cells, peepholes = self.kept[1], self.given.get("peepholes")
-        cell, fresh_cell = cells[at(place, turn.before)], at(place, turn.after)
+        old, new = cells[at(place, step.before)], at(place, step.after)
 
-        def opened(index: int, seen: Any) -> Any:
-            gate = gates(index)
+        def gate(index: int, peephole_state: Any) -> Any:
+            total = gates(index)
             if peepholes is not None:
-                gate = gate + peepholes[at.direction, index * self.hidden + place] * seen
-            return self._activated(at, 0, gate)
+                total = total + peepholes[at.direction, index * self.hidden + place] * peephole_state
+            return self._activated(at, 0, total)
 
-        fresh = opened(0, cell) * self._activated(at, 1, gates(3))
-        passed = T.float32(1) - opened(0, cell) if self.recurrence.input_forget else opened(2, cell)
-        cells[fresh_cell] = passed * cell + fresh
-        self._leave(at, turn, place, opened(1, cells[fresh_cell]) * self._activated(at, 2, cells[fresh_cell]))
+        entering = gate(0, old) * self._activated(at, 1, gates(3))
+        forget = T.float32(1) - gate(0, old) if self.recurrence.input_forget else gate(2, old)
+        cells[new] = forget * old + entering
+        self._write_state(at, step, place, gate(1, cells[new]) * self._activated(at, 2, cells[new]))
 
-    def _gated(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
-        """Gates in the order update, reset, hidden; reset is the product of the state, with its bias."""
+    def _gru_cell(self, at: _Sequence, step: TimeStep, place: Any, gates: Gates) -> None:
+        """GRU with ``linear_before_reset``; gates in the order update, reset, hidden."""
         passed = self._activated(at, 0, gates(1)) * gates(2)
-        fresh = self._activated(at, 1, self._from_data(at, turn, 2, place) + passed)
-        self._blend(at, turn, place, self._activated(at, 0, gates(0)), fresh)
+        fresh = self._activated(at, 1, self._from_data(at, step, 2, place) + passed)
+        self._interpolate(at, step, place, self._activated(at, 0, gates(0)), fresh)
 
-    def _reset(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
-        """The hidden state as far as the second gate lets it through."""
+    def _gru_reset(self, at: _Sequence, step: TimeStep, place: Any, gates: Gates) -> None:
+        """First phase of a GRU: the update gate, and the hidden state multiplied by the reset gate."""
         self.update[at(place)] = self._activated(at, 0, gates(0))
-        self.reset[at(place)] = self._activated(at, 0, gates(1)) * self._hidden(at, turn, place)
+        self.reset[at(place)] = self._activated(at, 0, gates(1)) * self._hidden(at, step, place)
 
-    def _after_reset(self, at: _Sequence, turn: Turn, place: Any, gates: Gates) -> None:
-        self._blend(at, turn, place, self.update[at(place)], self._activated(at, 1, gates(2)))
+    def _gru_after_reset(self, at: _Sequence, step: TimeStep, place: Any, gates: Gates) -> None:
+        self._interpolate(at, step, place, self.update[at(place)], self._activated(at, 1, gates(2)))
 
-    def _blend(self, at: _Sequence, turn: Turn, place: Any, update: Any, fresh: Any) -> None:
-        self._leave(at, turn, place, (T.float32(1) - update) * fresh + update * self._hidden(at, turn, place))
+    def _interpolate(self, at: _Sequence, step: TimeStep, place: Any, update: Any, fresh: Any) -> None:
+        self._write_state(
+            at, step, place, (T.float32(1) - update) * fresh + update * self._hidden(at, step, place)
+        )
 
 
-__all__ = ["OPTIONAL", "Group", "Kind", "Phase", "Recurrence", "Step", "Turn"]
+__all__ = ["OPTIONAL", "Group", "Kind", "Phase", "Recurrence", "Step", "TimeStep"]

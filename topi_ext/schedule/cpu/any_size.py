@@ -1,7 +1,7 @@
-"""Direct convolutions of images whose size is known at run time.
+"""Direct convolutions of images of dynamic size.
 
-The tiles are those of a usual size: along rows that are as long as a tile at least, the last one is moved
-back to end with its row. For shorter rows the same function has tiles of one pixel.
+The register tile is that of a typical size. Along rows at least as long as a tile, the last tile is moved
+back to end with the row; for shorter rows the function has a second loop nest with tiles of one pixel.
 """
 
 from dataclasses import replace
@@ -15,8 +15,8 @@ from topi_ext.indexing import physical_axes
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
-from topi_ext.schedule.open_tiles import either, with_known_tiles
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows
 
@@ -24,7 +24,9 @@ from topi_ext.workload_facts import fuses_rows
 def schedule_any_size(
     func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
 ) -> Schedule:
-    """Arrange the loops of ``func`` as ``knobs`` say, which are for ``workload``, that of a usual size."""
+    """Schedule ``func`` by ``knobs``, which were chosen for ``workload``, the convolution at a typical
+    size.
+    """
     # Both arrangements are of the same variables and buffers.
     plain = open_schedule(with_named_extents(func)).mod["main"]
     tiled = with_known_tiles(schedule_convolution(plain, workload, knobs).mod["main"], ANNOTATION)
@@ -37,7 +39,9 @@ def schedule_any_size(
 
 
 def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
-    """How many pixels of the result there are in a row, along which tiles lie."""
+    """Pixels in the run along which tiles are laid: a row of the result, or the image where rows are
+    fused.
+    """
     sch = open_schedule(func)
     found = annotated_block(sch)
     assert found is not None

@@ -51,6 +51,7 @@ FEWEST_ROWS = 8
 """The smallest block, even if its scores take more than their share of the cache."""
 
 PRODUCTS = 2
+"""Matrix products of an attention: scores, and the weighted sum of values."""
 
 
 class Attention(ProcessorRule):

@@ -1,6 +1,7 @@
 """Convolutions: the kernel that was chosen for the workload, around whatever was fused with it."""
 
 import logging
+from typing import NamedTuple
 
 from tvm import tirx
 from tvm.s_tir import Schedule
@@ -15,18 +16,28 @@ from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.schedule.rule import Rule
-from topi_ext.workload import ALGORITHM, SEPARABLE, USUAL, ConvolutionWorkload, operator_of
+from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload, operator_of
 from topi_ext.workload_facts import lanes_are_pixels
 
 _LOG = logging.getLogger(__name__)
 
 
+class _Chosen(NamedTuple):
+    """The convolution of a function and the kernel that was chosen for it."""
+
+    workload: ConvolutionWorkload
+    """With static extents; at a typical size where ``any_size``."""
+
+    choice: KernelChoice
+    any_size: bool
+
+
 class Convolution(Rule):
     """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
 
-    Of images whose size is known at run time alone, those that name a usual one.
-
-    ``chooser`` decides on the knobs; by default one for the target at hand, without records.
+    Where the size of the images is dynamic, the block must be annotated with a typical workload
+    (:data:`topi_ext.workload.TYPICAL`). ``chooser`` chooses the knobs; by default one for the target at hand,
+    without records.
     """
 
     def __init__(self, chooser: KernelChooser | None = None) -> None:
@@ -40,12 +51,12 @@ class Convolution(Rule):
             found = self._found(func, self.chooser or KernelChooser(processor_of(target)))
             if found is None:
                 return None
-            workload, choice, is_open = found
-            if not is_open:
-                return schedule(func, workload, choice.knobs)
-            is_winograd = isinstance(choice.knobs, WinogradKnobs)
+            knobs = found.choice.knobs
+            if not found.any_size:
+                return schedule(func, found.workload, knobs)
+            is_winograd = isinstance(knobs, WinogradKnobs)
             arrange = schedule_winograd_any_size if is_winograd else schedule_any_size
-            return arrange(func, workload, choice.knobs)
+            return arrange(func, found.workload, knobs)
         except RuntimeError:
             # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
             # the next rule takes the function.
@@ -55,24 +66,22 @@ class Convolution(Rule):
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
         """The kernel that the rule's own chooser has for ``func``, which it was asked to apply."""
         found = self._found(func, self.chooser) if self.chooser else None
-        return None if found is None else found[1]
+        return None if found is None else found.choice
 
-    def _found(
-        self, func: tirx.PrimFunc, chooser: KernelChooser
-    ) -> tuple[ConvolutionWorkload, KernelChoice, bool] | None:
-        """The workload, its kernel, and whether it is that of a usual size alone."""
+    def _found(self, func: tirx.PrimFunc, chooser: KernelChooser) -> _Chosen | None:
+        """The convolution in ``func`` and its kernel; None for a function that the rule does not take."""
         found = carried_workload(func)
         if found is None or operator_of(found[0]) not in ("conv2d", "conv3d", SEPARABLE):
             return None
         text, annotations = found
         workload = ConvolutionWorkload.from_json(text)
-        usual = ConvolutionWorkload.from_json(str(annotations.get(USUAL, text)))
-        if not usual.is_static or (lanes_are_pixels(usual) and not workload.is_static):
+        typical = ConvolutionWorkload.from_json(str(annotations.get(TYPICAL, text)))
+        if not typical.is_static or (lanes_are_pixels(typical) and not workload.is_static):
             return None
         winograd = ALGORITHM in annotations
         if not workload.is_static:
-            return usual, chooser.choose_for_any_size(usual, winograd=winograd), True
-        return workload, chooser.choose(usual, winograd=winograd), False
+            return _Chosen(typical, chooser.choose_for_any_size(typical, winograd=winograd), any_size=True)
+        return _Chosen(workload, chooser.choose(typical, winograd=winograd), any_size=False)
 
 
 __all__ = ["Convolution"]

@@ -22,14 +22,15 @@ from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, may_prefetch
 from topi_ext.schedule.bias_start import apply_start, keep_start
 from topi_ext.schedule.blocks import (
+    AnchorNeighbours,
     SBlock,
-    Surroundings,
     annotated_block,
     fuse_epilogue,
     inline_copies,
     loop_extent,
     open_schedule,
 )
+from topi_ext.schedule.clamped_loops import apply_clamping, mark_clamped
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
 from topi_ext.schedule.cpu.matrices import apply_matrices, keep_configured, multiply_matrices
 from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
@@ -37,8 +38,7 @@ from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.padding_skips import apply_skip, skip_padding
 from topi_ext.schedule.partial_vectors import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
-from topi_ext.schedule.ragged import apply_ragged
-from topi_ext.schedule.shorter_chunks import apply_within, stay_within
+from topi_ext.schedule.vector_remainders import apply_remainders
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share, parts_of_block, splits_groups
 
@@ -49,7 +49,10 @@ Loop = Any
 def schedule_convolution(
     func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
 ) -> Schedule:
-    """Arrange the loops of ``func``, whose annotated block computes ``workload``, as ``knobs`` say."""
+    """Schedule ``func``, whose annotated block computes ``workload``, by ``knobs``.
+
+    RelayLayoutError for knobs that do not fit; RuntimeError for a function that TVM cannot schedule so.
+    """
     check_knobs(workload, knobs)
     sch = open_schedule(func)
     inline_copies(sch)
@@ -64,20 +67,20 @@ def schedule_convolution(
 
 
 _REWRITES = (
-    apply_within,
+    apply_clamping,
     apply_overlap,
-    apply_ragged,
+    apply_remainders,
     apply_start,
     apply_partial_vectors,
     apply_prefetch,
     apply_skip,
     apply_matrices,
 )
-"""Rewrites that carry out the marks of a nest that schedule primitives cannot express, in order."""
+"""Rewrites of marked loops, in order, for transformations that schedule primitives cannot express."""
 
 
 class _Nest:
-    """The convolution's loops by the role they play."""
+    """The schedule of a convolution's loop nest, whose loops are named by the axis that they are over."""
 
     def __init__(
         self, sch: Schedule, anchor: SBlock, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
@@ -87,10 +90,12 @@ class _Nest:
         self.workload = workload
         self.knobs = knobs
         self.marks: list[str] = []
+        """Names of loops whose last tile overlaps the one before."""
         self.zeros = True
+        """Does the padding consist of zeros, which need not be multiplied?"""
 
     def arrange(self) -> None:
-        """Arrange the loops of the anchor and of all blocks around it."""
+        """Schedule the loops of the anchor and of all blocks around it."""
         knobs, flat = self.knobs, fuses_rows(self.workload)
         around, epilogue = self._prepared(flat)
         sch = self.sch
@@ -132,8 +137,8 @@ class _Nest:
             overlap_tail(sch, parallel if name in threads else outer[name])
         arrange_loops(sch, around.after, knobs.lanes)
 
-    def _prepared(self, flat: bool) -> tuple[Surroundings, SBlock]:
-        """As :meth:`_surroundings`, with the axes along which loops are tiled."""
+    def _prepared(self, flat: bool) -> tuple[AnchorNeighbours, SBlock]:
+        """As :meth:`_surroundings`, with rows fused and groups split as tiling needs them."""
         around, epilogue = self._surroundings()
         if flat:
             self._fuse_rows(epilogue, self._copy(around))
@@ -144,7 +149,7 @@ class _Nest:
         return around, epilogue
 
     def _threads(self, outer: dict[str, Loop]) -> list[str]:
-        """The names of the outermost loops, whose iterations are shared among threads."""
+        """The names of the outermost loops, which are fused and parallelized."""
         names = ["n", "group", "plane", "chunk"]
         if self.knobs.order == "channels":
             names = ["n", "group", "channel", "plane", "chunk"]
@@ -153,24 +158,26 @@ class _Nest:
         return [name for name in names if name in outer]
 
     def _fused(self, loops: list[Loop]) -> Loop:
-        """One loop in place of neighbouring ones."""
+        """Adjacent loops fused to one."""
         sch = self.sch
         turning = [loop for loop in loops if loop_extent(sch, loop) != 1]
         if all(loop_extent(sch, loop) is not None for loop in turning):
             return sch.fuse(*loops)
-        # TVM would divide an unknown extent by that of a loop with one iteration.
+        # Loops of extent 1 are left out: fused with a symbolic extent they would leave divisions in indices.
         single = [loop for loop in loops if loop_extent(sch, loop) == 1]
         sch.reorder(*single, *turning)
         return sch.fuse(*turning)
 
     def _starts_from_bias(self) -> bool:
-        """Are sums so short that starting from the bias saves time? Integers are only exact without it."""
+        """Do sums start from the bias? In depthwise convolutions of floats, whose sums are short, that is
+        faster.
+        """
         workload = self.workload
         floating = workload.dtype.startswith("float") and workload.out_dtype.startswith("float")
         return workload.is_depthwise and not workload.padded_lanes and floating
 
-    def _surroundings(self) -> tuple[Surroundings, SBlock]:
-        """The blocks around the anchor, and the one that stores its results from registers."""
+    def _surroundings(self) -> tuple[AnchorNeighbours, SBlock]:
+        """The blocks around the anchor, and the block that stores its accumulators."""
         sch = self.sch
         if not self.workload.padded_lanes:
             around = fuse_epilogue(sch, self.anchor)
@@ -187,6 +194,7 @@ class _Nest:
         return replace(around, before=before), epilogue
 
     def _loop_names(self, flat: bool) -> list[str]:
+        """The names of the anchor's loops in order; ``flat`` if rows and columns are fused."""
         names = []
         for axis, factor in physical_axes(self.workload.out_layout):
             name = {"N": "n", "C": "channel", "D": "plane", "H": "row", "W": "pixel"}[axis]
@@ -201,13 +209,13 @@ class _Nest:
             names.append("lane")
         return names + list(reduction_axes(self.workload))
 
-    def _copy(self, around: Surroundings) -> SBlock | None:
-        """The block that copies the image, if there is one."""
+    def _copy(self, around: AnchorNeighbours) -> SBlock | None:
+        """The block that copies the padded image, if there is one."""
         names = ((block, self.sch.get(block).name_hint) for block in around.before)
         return next((block for block, name in names if name.startswith(PADDING)), None)
 
     def _fuse_rows(self, epilogue: SBlock, copy: SBlock | None) -> None:
-        """Fuse rows and columns to one axis, in all blocks and in the buffers between them."""
+        """Fuse rows and columns to one axis in the blocks, and in the buffers between them."""
         width = self.workload.out_width
 
         def fuse_in(layout: str) -> Callable[..., list[Any]]:
@@ -226,7 +234,7 @@ class _Nest:
     def _split_groups(self, epilogue: SBlock, flat: bool) -> None:
         """Split the channels into groups and channels of a group, in both blocks and the buffer between them.
 
-        Padded results have these axes already.
+        The anchor's result already has these axes if its vectors are padded.
         """
         axes = physical_axes(self.workload.out_layout)
         channel = axes.index(("C", 0)) - flat
@@ -241,10 +249,10 @@ class _Nest:
         else:
             self._remap(split, [self.anchor, epilogue], filled=self.anchor)
 
-    def _simplified(self, around: Surroundings, epilogue: SBlock) -> tuple[Surroundings, SBlock]:
-        """The same blocks after simplifying the function's indices by the extents of groups.
+    def _simplified(self, around: AnchorNeighbours, epilogue: SBlock) -> tuple[AnchorNeighbours, SBlock]:
+        """The same blocks in the simplified function, whose indices no longer divide a group's channel.
 
-        TVM finds the regions that blocks access only if no index divides a group's channel.
+        TVM cannot compute the regions that blocks access otherwise.
         """
 
         def again(block: SBlock) -> SBlock:
@@ -254,16 +262,16 @@ class _Nest:
         before, after = ([again(block) for block in blocks] for blocks in (around.before, around.after))
         self.anchor, epilogue = again(self.anchor), again(epilogue)
         self.sch = sch
-        return Surroundings(before, epilogue, after), epilogue
+        return AnchorNeighbours(before, epilogue, after), epilogue
 
     def _remap(
         self, axes: Callable[..., list[Any]], blocks: list[SBlock], filled: SBlock | None = None
     ) -> None:
-        """Change the axes of ``blocks``, and of the buffer that ``filled``, one of them, writes."""
+        """Map the axes of ``blocks`` by ``axes``, and the dimensions of the buffer that ``filled`` writes."""
         sch = self.sch
 
         def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
-            # With the map's default, int64, indices would be casts, which later primitives refuse.
+            # The map's default dtype, int64, would put casts into indices, which later primitives refuse.
             dtype = str(sch.get(block).iter_vars[0].var.ty)
             return tirx.IndexMap.from_func(axes, ndim=rank, index_dtype=dtype)
 
@@ -274,7 +282,9 @@ class _Nest:
             sch.transform_layout(filled, ("write", 0), mapping(filled, rank), assume_injective_transform=True)
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
-        """The tile's loops, the vector last, and the loops around it from the outermost on."""
+        """The loops of the register tile, the vector last, and by name those around it from the outermost
+        on.
+        """
         sch, knobs, workload = self.sch, self.knobs, self.workload
         parts: dict[str, Loop] = {}
         if lanes_are_pixels(workload):
@@ -302,7 +312,7 @@ class _Nest:
             rows = loop_extent(sch, row)
             chunk, row = sch.split(row, [None, knobs.rows])
             if rows is None and knobs.rows > 1:
-                stay_within(sch, row)
+                mark_clamped(sch, row)
             plane = {"plane": loops["plane"]} if "plane" in loops else {}
             if knobs.order == "channels":
                 order |= {"channel": channel, **plane, "chunk": chunk, **parts, "row": row}
@@ -311,12 +321,13 @@ class _Nest:
         if not flat:
             order["pixel"] = pixel
         self.marks = ["row" if mark == "pixel" and flat else mark for mark in self.marks]
-        # Each element of the data is broadcast once and used for all vectors of channels before the next one.
-        # The other way round, all broadcasts of the tile would be live at once, and spill.
+        # Pixels are outside of vectors of channels, so that each broadcast element of the data is used up
+        # before the next one. Otherwise all broadcasts of the tile would be live at once, and spill.
         tile = [tile_channel, tile_pixel] if lanes_are_pixels(workload) else [tile_pixel, tile_channel]
         return [*tile_row, *tile, lane], order
 
     def _tile(self, loop: Loop, factors: list[int], mark: str = "pixel") -> list[Loop]:
+        """Split a loop by the factors of a tile; note ``mark`` if they do not divide its extent."""
         size = 1
         for factor in factors:
             size *= factor
@@ -325,18 +336,19 @@ class _Nest:
             self.marks.append(mark)
         return list(self.sch.split(loop, [None, *factors]))
 
-    def _load_data(self, turn: Loop, step: Loop, tile_loops: int) -> None:
-        """Load the data of one iteration of ``turn`` into registers, as vectors over its steps."""
+    def _load_data(self, outer: Loop, step: Loop, tile_loops: int) -> None:
+        """Load the data of one iteration of ``outer`` as vectors along ``step``, the loop within it."""
         sch = self.sch
         around = len(sch.get_loops(self.anchor)) - tile_loops - 1
         loaded = sch.cache_read(self.anchor, 0, "local")
-        sch.compute_at(loaded, turn, preserve_unit_loops=True)
+        sch.compute_at(loaded, outer, preserve_unit_loops=True)
         *pixels, channels = sch.get_loops(loaded)[around:]
         for loop in [*pixels, step]:
             sch.unroll(loop)
         sch.vectorize(channels)
 
     def _finish(self, epilogue: SBlock, tile: list[Loop], reduction: list[Loop]) -> None:
+        """Unroll and vectorize the tile and its epilogue, and split off the initialization of its sums."""
         sch = self.sch
         for loop in tile[:-1]:
             sch.unroll(loop)
@@ -346,7 +358,7 @@ class _Nest:
         own = epilogue_loops[depth:]
         lanes = own[-1]
         if lanes_are_pixels(self.workload) or block_of(self.workload.out_layout, "C") == 1:
-            # The epilogue sees a tile's pixels or channels as one run; give it the anchor's vectors.
+            # The epilogue has a tile's pixels or channels as one loop; split it into the anchor's vectors.
             vector, lanes = sch.split(lanes, [None, self.knobs.lanes])
             own = [*own[:-1], vector]
         else:
@@ -362,9 +374,9 @@ class _Nest:
         self._skip(inner)
 
     def _skip(self, inner: int) -> None:
-        """Mark the loops over rows, columns and planes of the kernel that often meet only padding.
+        """Mark the loops over kernel rows, columns and planes that see only padding often enough to skip it.
 
-        They are among the ``inner`` loops, those of the reduction and the tile.
+        They are among the ``inner`` innermost loops, those of the reduction and the register tile.
         """
         if not self.zeros or not self._is_known():
             return
@@ -383,13 +395,13 @@ class _Nest:
                 )
 
     def _is_known(self) -> bool:
-        """Has the image the size that the workload says, rather than any size?"""
+        """Is the size of the image static?"""
         extents = [fixed(axis.dom.extent) for axis in self.sch.get(self.anchor).iter_vars]
         axes = physical_axes(self.workload.out_layout)
         return all(extent for (axis, _), extent in zip(axes, extents, strict=False) if axis in "DHW")
 
     def _prefetch(self, tile_loops: int) -> None:
-        """Prefetch the weights of the next tile, if each is read once and so comes from memory."""
+        """Prefetch the weights of the next tile, if each weight is read once and so comes from memory."""
         workload, knobs = self.workload, self.knobs
         if not knobs.prefetch or not may_prefetch(workload, knobs):
             return

@@ -15,7 +15,7 @@ from topi_ext.extents import fixed
 from topi_ext.ir import loads_of, nodes_of, substitute, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
-from topi_ext.schedule.choices import choices, range_of, within
+from topi_ext.schedule.conditionals import conditionals, range_of, simplified_in
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined
@@ -62,7 +62,7 @@ def _interleaved(block: SBlock) -> Any | None:
         part = [(0, fixed(axis.dom.extent) or 0) for axis in known[:-1]]
         part.append((0, extent // count))
         values = [
-            within(substitute(store.value, {last: last * count + place}), variables, part)
+            simplified_in(substitute(store.value, {last: last * count + place}), variables, part)
             for place in range(count)
         ]
         if all(_reads_rows(value, last) for value in values):
@@ -84,7 +84,7 @@ def _divisors(value: Any, variable: tirx.Var) -> list[int]:
 
 def _reads_rows(value: Any, variable: tirx.Var) -> bool:
     """Whether neighbours along ``variable`` are read side by side, all of them from the same rows."""
-    if any(uses(choice.args[0], variable) for choice in choices(value)):
+    if any(uses(choice.args[0], variable) for choice in conditionals(value)):
         return False
     return all(
         not any(uses(index, variable) for index in load.indices[:-1])

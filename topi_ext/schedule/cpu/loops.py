@@ -1,4 +1,4 @@
-"""Everything else: vectors and threads for elementwise operators, data movement and reductions."""
+"""The fallback rule: vectors and threads for elementwise operators, data movement and reductions."""
 
 import logging
 from math import ceil
@@ -31,31 +31,31 @@ from topi_ext.schedule.cpu.reductions import (
 )
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, is_shared
-from topi_ext.schedule.last_turn import apply_last_apart
+from topi_ext.schedule.loop_peeling import apply_peeling
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
-from topi_ext.schedule.ragged import apply_ragged, mark_ragged
+from topi_ext.schedule.vector_remainders import apply_remainders, mark_remainder
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
 
 MOST_ALONE = parallel_cycles()
-"""Cycles of work below which one thread is used, where nothing is known of the processor."""
+"""Cycles of work up to which one thread is used, for a processor of unknown launch cost."""
 
 COPIED_LANES = 16
-"""Elements that a copy moves at once."""
+"""Elements in a vector of a copy of unknown width, and the most in others."""
 
 LEAST_VECTOR = 4
-"""The shortest row for which a vector is worthwhile."""
+"""The shortest row, in elements, that is vectorized."""
 
 WORTH_MOVING = 1.3
-"""Gain in elements per instruction from which on vectors are unaligned and overlap."""
+"""The gain in elements per instruction above which vectors overlap at the end of a row."""
 
 ENOUGH_ROWS = 64
-"""So many rows can be shared evenly among threads."""
+"""Rows that threads can share evenly enough."""
 
 
 class LoopNest(ProcessorRule):
-    """Takes any function: inlines what it can, and gives every other block vectors and threads."""
+    """Takes any function: inlines blocks where that pays, and vectorizes and parallelizes all others."""
 
     is_fallback = True
 
@@ -70,14 +70,14 @@ class LoopNest(ProcessorRule):
 
 
 def with_plain_loops(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
-    """A function as :class:`LoopNest` arranges it; it must have blocks."""
+    """The function as scheduled by :class:`LoopNest`; it must have blocks."""
     found = LoopNest().schedule(func, processor)
     assert found is not None
     return found.mod["main"]
 
 
 def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: float = MOST_ALONE) -> None:
-    """Inline those of ``blocks`` that allow it, and arrange the loops of the others.
+    """Inline those of ``blocks`` that allow it, and schedule the loops of the others.
 
     :func:`finished` must be called afterwards.
     """
@@ -91,25 +91,25 @@ def arrange_loops(sch: Schedule, blocks: list[SBlock], lanes: int, most_alone: f
 
 
 def finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """An arranged function with the marks on its loops carried out, without conditions on single elements."""
-    # Ragged rows are filled with what their reductions start from, so that is settled first.
-    return apply_ragged(from_infinity(apply_overlap(apply_last_apart(func))))
+    """The function with its marked loops rewritten, so that no predicate on single elements is left."""
+    # Vector remainders are filled with the identity of their reduction, which is replaced first.
+    return apply_remainders(from_infinity(apply_overlap(apply_peeling(func))))
 
 
 def arrange_block(sch: Schedule, block: SBlock, lanes: int, most_alone: float = MOST_ALONE) -> None:
-    """Give one block vectors, and threads if it takes more than ``most_alone`` cycles.
+    """Vectorize one block, and parallelize it if it takes more than ``most_alone`` cycles.
 
     :func:`finished` must be called afterwards.
     """
     try:
         arrange(sch, block, Arrangement(lanes, block_cycles(sch, block, lanes) > most_alone))
     except RuntimeError:
-        # Each primitive preserves the meaning or refuses, so what was done before the refusal is valid.
+        # A primitive preserves semantics or refuses, so the schedule is valid after a refusal.
         _LOG.debug("block %s keeps some plain loops", sch.get(block).name_hint, exc_info=True)
 
 
 def arrange(sch: Schedule, block: SBlock, how: Arrangement) -> None:
-    """Give one block vectors, and threads if asked for.
+    """Vectorize one block, and parallelize it if ``how`` says so.
 
     :func:`finished` must be called afterwards. RuntimeError if TVM refuses.
     """
@@ -133,6 +133,7 @@ def arrange(sch: Schedule, block: SBlock, how: Arrangement) -> None:
 
 
 def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangement) -> None:
+    """Vectorize and parallelize the ``spatial`` loops of a block without a reduction."""
     if not spatial:
         return
     extent = loop_extent(sch, spatial[-1])
@@ -147,7 +148,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
     width = _row_vector(sch, block, extent, how) if extent is not None else None
-    if how.open_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
+    if how.symbolic_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
         outer, vector = sch.split(spatial[0], [None, how.lanes])
         overlap_tail(sch, outer)
         sch.vectorize(vector)
@@ -158,13 +159,13 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         spatial.append(outer)
         if extent is not None and extent % width:
             whole = False
-            (overlap_tail if _may_repeat(sch, block) else mark_ragged)(sch, outer)
+            (overlap_tail if _may_repeat(sch, block) else mark_remainder)(sch, outer)
     elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
         spatial = [outer]
         if size > how.lanes and size % how.lanes:
             whole = False
-            mark_ragged(sch, outer)
+            mark_remainder(sch, outer)
     if spatial and how.parallel:
         sch.parallel(_shared(sch, spatial, whole))
     elif width is not None:
@@ -174,10 +175,10 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
 
 
 def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
-    """The loop that threads share, several of ``loops`` fused if possible.
+    """The loop to parallelize, fused of as many of ``loops`` as possible.
 
-    The last loop is left out if some of its vectors are not ``whole``, or if its extent is unknown: dividing
-    by that for each element would take longer than the element itself.
+    The last loop is left out if its last vector is partial (not ``whole``), or if its extent is symbolic:
+    dividing by that for each element would take longer than the element itself.
     """
     *rows, last = loops
     if whole and loop_extent(sch, last) is not None:
@@ -188,7 +189,7 @@ def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
 
 
 def _gathers(sch: Schedule, block: SBlock) -> bool:
-    """Does a tensor hold the indices from which neighbours in the innermost dimension are read?"""
+    """Is it a gather, whose indices along the innermost axis are read from a tensor?"""
     node = sch.get(block)
     innermost = node.iter_vars[-1].var
     indices = [index for load in loads_of(node.body) for index in load.indices]
@@ -197,9 +198,9 @@ def _gathers(sch: Schedule, block: SBlock) -> bool:
 
 
 def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> int | None:
-    """The length of vectors that end where rows of ``extent`` elements do; None if vectors may cross rows.
+    """The length of vectors that do not cross the end of a row of ``extent`` elements; None if they may.
 
-    A vector that crosses rows reads operands with another memory order than the result's element by element.
+    A vector that crosses rows would load operands of another memory order than the result's by element.
     """
     lanes = how.lanes
     if how.rows and extent > lanes and extent % lanes:
@@ -209,7 +210,7 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> 
     if extent % lanes == 0 or (not how.rows and _lies_as_result(sch, block)):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
-    # A vector takes whole registers, and one more for each power of two in the remainder.
+    # A vector takes whole registers, and one instruction more for each power of two in the remainder.
     registers = {width: width // lanes + (width % lanes).bit_count() for width in widths}
     best = max(widths, key=lambda width: width / registers[width], default=None)
     # The alternative is to move the last vector of a row back, so that it ends with the row.
@@ -219,10 +220,10 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> 
 
 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:
-    """May an element be computed twice?
+    """May an element be computed twice, by overlapping vectors?
 
-    Not if TVM may have put an operand in the same memory as the result, as it does for temporaries of one
-    size: the second time would read what the first has written.
+    Not if TVM may store an operand and the result in the same memory, as it does with temporaries of one
+    size: the second computation would read what the first has written.
     """
     node = sch.get(block)
     kept, innermost = temporaries(sch), node.iter_vars[-1].var
@@ -240,7 +241,7 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
 
 
 def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
-    """Do all operands of a block lie in memory exactly as its result does?"""
+    """Do all operands of a block have the shape and memory order of its result?"""
     node = sch.get(block)
     loads = loads_of(node.body)
     result, axes = node.writes[0].source, [axis.var for axis in node.iter_vars]
@@ -257,10 +258,10 @@ def _same_extent(left: Any, right: Any) -> bool:
 
 
 def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:
-    """Arrange the block that copies an image with its padding.
+    """Schedule the block that copies a padded image.
 
-    Inside the loop ``chunk``, it copies the rows that the chunk needs. With None it comes before all loops,
-    and threads share its rows if ``parallel``. :func:`finished` must be called afterwards.
+    It copies the rows that each chunk needs within the loop ``chunk``; with None all of the image before the
+    loops, parallelized over rows if ``parallel``. :func:`finished` must be called afterwards.
     """
     if chunk is not None:
         sch.compute_at(block, chunk, preserve_unit_loops=True)
@@ -271,7 +272,9 @@ def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: boo
 
 
 def _vector_of(sch: Schedule, loop: Any) -> Any:
-    """The vector loop of a copy: its innermost loop, split by a power of two; the last vector may overlap."""
+    """The loop of a copy to vectorize: its innermost loop, split by a power of two; the last vector may
+    overlap.
+    """
     extent = loop_extent(sch, loop)
     if extent is None:
         return sch.split(loop, [None, COPIED_LANES])[1]
@@ -286,6 +289,6 @@ def _vector_of(sch: Schedule, loop: Any) -> Any:
 
 
 def _is_bounded(sch: Schedule, loop: Any) -> bool:
-    """Does a condition on the copied element depend on the loop, as in a tile that may overlap another?"""
+    """Does a predicate on the copied element depend on the loop, as in a tile that overlaps another?"""
     found = nodes_of(sch.get(loop).body, SBlockRealize)
     return any(uses(realize.predicate, sch.get(loop).loop_var) for realize in found)

@@ -31,9 +31,9 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loops, finished, with_plain_loops
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.last_turn import mark_last_apart
+from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
+from topi_ext.schedule.loop_peeling import mark_peeled
 from topi_ext.schedule.named_extents import with_named_extents
-from topi_ext.schedule.open_tiles import either, with_known_tiles
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
@@ -203,7 +203,7 @@ def arrange_product(
     for loop in (lane, own_lane):
         sch.vectorize(loop)
     if _has_conditions(sch, anchor):
-        mark_last_apart(sch, depth)
+        mark_peeled(sch, depth)
     sch.decompose_reduction(anchor, depth)
     if block_rows is None and rows % tile.rows:
         overlap_tail(sch, outer)

@@ -1,4 +1,4 @@
-"""Loops of sums and maxima: partial results side by side in a vector, or for each thread."""
+"""Schedules of reductions: partial results in the lanes of a vector, or one for each thread (``rfactor``)."""
 
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -13,44 +13,45 @@ from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
-from topi_ext.schedule.ragged import mark_ragged
+from topi_ext.schedule.vector_remainders import mark_remainder
 
 MAXIMUM_VECTOR = 64
-"""Longest innermost loop that is vectorised whole."""
+"""The longest innermost loop, in elements, that is vectorized as a whole."""
 
-RAGGED_FROM = 2
-"""Vectors in a row from which what is left of it may be reduced by itself."""
+REMAINDER_FROM = 2
+"""Vectors in a row from which on its remainder may be a vector of its own."""
 
 LONG_FROM, MOST_SUMS = 16, 4
-"""Vectors of a row from which it is reduced to several, so that no sum waits for the one before."""
+"""From so many vectors in a row on, it is reduced to so many independent vectors, to hide their latency."""
 
 FEW_PARTS = 8
-"""A reduction of fewer independent vectors is cut along what it reduces, so that threads find work."""
+"""A reduction with fewer independent vectors of results is split along a reduced axis among threads."""
 
 MOST_PARTS = 16
-"""Parts for threads that data are cut into which are reduced to one element."""
+"""Parts for threads of a reduction to a single element."""
 
 LAST_LANES = 4
-"""Partial results that are reduced one after the other; more of them are first reduced to as many."""
+"""The most partial results that are reduced one by one; more are first reduced to as many."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How loops are arranged: ``lanes`` of a vector, threads or not, and ``rows`` outer loops that stay.
+    """How to schedule a block: the ``lanes`` of a vector, whether threads share it, and how many outer loops
+    (``rows``) stay as they are.
 
-    ``open_rows`` are of a length that is not known, but no shorter than a vector.
+    With ``symbolic_rows`` the innermost extent is symbolic, but no shorter than a vector.
     """
 
     lanes: int
     parallel: bool
     rows: int = 0
-    open_rows: bool = False
+    symbolic_rows: bool = False
 
 
 def arrange_reduction(
     sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> None:
-    """Arrange the loops of one block, the last ``reduction`` of which are reduced."""
+    """Schedule a block with these ``spatial`` and ``reduction`` loops, outermost first."""
     cut = _cut(sch, block, spatial, reduction, how)
     if cut is None:
         _nest(sch, block, spatial, reduction, how)
@@ -69,9 +70,9 @@ def arrange_reduction(
 
 
 def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
-    """Arrange the loops of a block that reduces all it reads to one element.
+    """Schedule a block that reduces all it reads to one element.
 
-    Each thread has a part of the data, and in it a partial result for each lane.
+    Each thread has a part of the data, with a partial result for each lane.
     """
     loops = list(sch.get_loops(block))
     symbolic = [place for place, loop in enumerate(loops) if loop_extent(sch, loop) is None]
@@ -82,14 +83,14 @@ def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
     size = prod(loop_extent(sch, loop) or 1 for loop in rows)
     widths = [4 * how.lanes, 2 * how.lanes, how.lanes, LAST_LANES]
     width = next((width for width in widths if size % width == 0 and size >= 2 * width), None)
-    if width is None and not leading and size >= RAGGED_FROM * how.lanes:
+    if width is None and not leading and size >= REMAINDER_FROM * how.lanes:
         width = how.lanes
     if width is None:
         return
     outer, vector = sch.split(sch.fuse(*rows), [None, width])
     parts = largest_divisor(size // width, MOST_PARTS) if how.parallel and size % width == 0 else 1
     if size % width:
-        mark_ragged(sch, outer)
+        mark_remainder(sch, outer)
     if parts > 1:
         part, outer = sch.split(outer, [parts, None])
         sch.reorder(part, *leading, outer, vector)
@@ -107,9 +108,9 @@ def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
 
 
 def start_before(sch: Schedule, block: SBlock) -> None:
-    """Let the results of a block begin before the loops over what it reduces, which may be nothing.
+    """Initialize the results of a block before its reduction loops if one of these may have no iteration.
 
-    TVM begins in the first turn of these, and so not at all where there is none.
+    TVM initializes in the first iteration, and so not at all if there is none.
     """
     node = sch.get(block)
     reduced = [axis.iter_type == tirx.IterVar.CommReduce for axis in node.iter_vars]
@@ -128,13 +129,17 @@ def start_before(sch: Schedule, block: SBlock) -> None:
 
 
 def _in_vectors(sch: Schedule, block: SBlock, loops: Any) -> None:
-    """The innermost of ``loops`` as a vector, the others reduced."""
+    """Vectorize the innermost of ``loops``, with the initialization before all of them."""
     sch.vectorize(loops[-1])
     sch.decompose_reduction(block, loops[0])
 
 
 def _partial(sch: Schedule, block: SBlock, cut: Any, innermost: bool, spatial: int, how: Arrangement) -> None:
-    """Give each index of ``cut`` a partial result, innermost or outermost in memory; ``block`` reduces it."""
+    """Give each index of the loop ``cut`` a partial result, innermost or outermost in memory, and schedule
+    that.
+
+    ``block`` then reduces the partial results.
+    """
     place = next(at for at, loop in enumerate(sch.get_loops(block)) if sch.get(loop).same_as(sch.get(cut)))
     part = sch.rfactor(cut, spatial if innermost else 0)
     loops = list(sch.get_loops(part))
@@ -146,19 +151,19 @@ def _partial(sch: Schedule, block: SBlock, cut: Any, innermost: bool, spatial: i
 def _cut(
     sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> Any | None:
-    """The loop of which each index gets a partial result of its own; None where none should.
+    """The loop each of whose indices gets a partial result; None for a plain reduction.
 
-    Neighbours that are reduced together stay apart as the lanes of a vector. Where vectors run along the
-    result already, but are few, it is the first reduced dimension, so that threads find work.
+    If the data is contiguous along a reduced axis, it is a vector along that axis. If vectors lie along the
+    result, but are too few for the threads, it is the first reduced axis.
     """
     node, lanes = sch.get(block), how.lanes
     extents = [loop_extent(sch, loop) for loop in (*spatial, *reduction)]
     if len(node.writes) != 1:
         return None
     innermost = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
-    if how.open_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
+    if how.symbolic_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
         outer, vector = sch.split(reduction[0], [None, lanes])
-        mark_ragged(sch, outer)
+        mark_remainder(sch, outer)
         return vector
     if None in extents:
         return None
@@ -167,15 +172,15 @@ def _cut(
         if row >= LONG_FROM * lanes:
             width = MOST_SUMS * lanes
         else:
-            # A short row that was just computed is in registers, vector by vector.
+            # A short row of a temporary was just computed, and is in registers vector by vector.
             longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
             whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
-            width = lanes if whole < lanes and row >= RAGGED_FROM * lanes else whole
+            width = lanes if whole < lanes and row >= REMAINDER_FROM * lanes else whole
         if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
         if row % width:
-            mark_ragged(sch, outer)
+            mark_remainder(sch, outer)
         return vector
     vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
     outer = extents[len(spatial)] or 1
@@ -183,14 +188,14 @@ def _cut(
 
 
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
-    """Whether a block reduces what the function keeps for itself."""
+    """Does a block reduce an intermediate buffer of the function?"""
     kept, reduced = temporaries(sch), node.iter_vars[-1].var
     loads = loads_of(node.body)
     return any(holds(kept, load.source) and uses(load.indices[-1], reduced) for load in loads)
 
 
 def _runs_along(node: Any, axis: tirx.Var) -> bool:
-    """Whether all that a block reads lies along one of its axes in memory, and so none along another."""
+    """Is everything that a block reads contiguous along ``axis``, and along no other axis?"""
     loads = loads_of(node.body)
     read = [load for load in loads if not load.source.same_as(node.writes[0].source) and len(load.indices)]
     innermost = [load for load in read if uses(load.indices[-1], axis)]
@@ -201,7 +206,7 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
 
 
 def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:
-    """Threads over the outer spatial axes, vectors over the innermost one, the reduction between."""
+    """Parallelize the outer spatial loops, vectorize the innermost one, and put the reduction between."""
     extent = loop_extent(sch, spatial[-1])
     vector = None
     if extent is not None and extent > 1 and len(spatial) > how.rows:

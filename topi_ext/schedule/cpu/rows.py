@@ -25,10 +25,10 @@ from topi_ext.schedule.blocks import (
 from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.dynamic_tiles import either
 from topi_ext.schedule.inlining import is_shared
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import one_loop
-from topi_ext.schedule.open_tiles import either
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4
@@ -45,7 +45,7 @@ class Rows(ProcessorRule):
     """Schedules functions in which each row of the result needs sums or maxima over the same row."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for few rows, and for rows shorter than a vector or longer than half the level-2 cache."""
+        """None for few rows, rows shorter than a vector, and rows larger than half the level-2 cache."""
         return _schedule(func, processor)
 
 
@@ -85,26 +85,26 @@ def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
     plain = with_named_extents(func)
     sch = open_schedule(plain)
     blocks = inline_cheap(sch, child_blocks(sch), lanes)
-    how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), open_rows=True)
+    how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), symbolic_rows=True)
     length = sch.get(blocks[-1]).iter_vars[-1].dom.extent
     in_vectors = _in_vectors(sch, blocks, how, processor)
     return either(length >= lanes, in_vectors, with_plain_loops(plain, processor))
 
 
 def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock]:
-    """Inline the blocks that are cheap to compute where they are read; return the others."""
+    """Inline the blocks that are cheaper to recompute than to store; returns the others."""
     return [
         block
         for block in blocks
         if is_reduction(sch, block)
         or is_shared(sch, block)
-        or _is_dear(sch, block, lanes)
+        or _is_expensive(sch, block, lanes)
         or not inline_small(sch, block)
     ]
 
 
-def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
-    """Do several blocks read the result, which is cheaper to keep than to recompute?"""
+def _is_expensive(sch: Schedule, block: SBlock, lanes: int) -> bool:
+    """Is the result read by several blocks, and cheaper to store than to recompute?"""
     if len(sch.get_consumers(block)) < 2:
         return False
     elements = [fixed(axis.dom.extent) or lanes for axis in sch.get(block).iter_vars]
@@ -112,7 +112,9 @@ def _is_dear(sch: Schedule, block: SBlock, lanes: int) -> bool:
 
 
 def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
-    """How many outer axes ``blocks`` share, along which each reads the others at its own index only."""
+    """How many outer axes all ``blocks`` share such that each reads the others at its own index along
+    them.
+    """
     nodes = [sch.get(block) for block in blocks]
     extents = [axis.dom.extent for axis in nodes[-1].iter_vars]
     computed = [region.source for node in nodes for region in node.writes]
@@ -121,7 +123,7 @@ def common_rows(sch: Schedule, blocks: list[SBlock]) -> int:
 
 
 def _axes_of_loops(sch: Schedule, block: SBlock) -> int:
-    """How many outer loops of a block are its axes, one each and in order."""
+    """How many outer loops of a block are exactly its axes, in order."""
     loops = [sch.get(loop) for loop in sch.get_loops(block)]
     found = nodes_of(loops[-1].body if loops else None, SBlockRealize)
     values = found[0].iter_values if found else []

@@ -25,6 +25,7 @@ from topi_ext.schedule.inlining import inlined, only_block
 from topi_ext.schedule.nests import with_nests
 
 SMALLEST_TILE = 4
+"""Rows and columns of the smallest tile that is transposed in registers."""
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
 

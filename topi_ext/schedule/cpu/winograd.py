@@ -14,7 +14,7 @@ from topi_ext.compute.padding import PADDING
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.schedule.blocks import SBlock, Surroundings, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import AnchorNeighbours, SBlock, annotated_block, fuse_epilogue, open_schedule
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import WIDENED, ConvolutionWorkload
@@ -46,7 +46,7 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     return open_schedule(apply_prefetch(finished(sch.mod["main"])))
 
 
-def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, Surroundings]:
+def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, AnchorNeighbours]:
     """A schedule of ``func``, the block that stores its results, and the blocks around the convolution.
 
     That block is the epilogue where there is one, which takes over the last step of the convolution.
@@ -102,7 +102,7 @@ def arrange_columns(sch: Schedule, block: SBlock, within: Loop) -> None:
 def arrange_products(
     sch: Schedule, block: SBlock, chunk: Loop, workload: ConvolutionWorkload, knobs: WinogradKnobs
 ) -> None:
-    """The products of a chunk, in register tiles."""
+    """Schedule the products of a chunk, in register tiles."""
     finished = sch.cache_write(block, 0, "local")
     sch.compute_at(finished, chunk, preserve_unit_loops=True)
     place, channel, *_, pixel, lane = own_loops(sch, finished)
@@ -161,12 +161,12 @@ def _data(sch: Schedule, stages: dict[str, SBlock], chunk: Loop | None) -> None:
 
 
 def own_loops(sch: Schedule, block: SBlock) -> list[Loop]:
-    """The loops over the axes of a block, without those around that it shares with others."""
+    """The loops over a block's own axes, without outer loops that it shares with other blocks."""
     return list(sch.get_loops(block))[-len(sch.get(block).iter_vars) :]
 
 
 def _unroll_vectors(sch: Schedule, block: SBlock) -> None:
-    """Unroll rows and columns of vectors of channels."""
+    """Vectorize over channels, and unroll the loops over rows and columns around that."""
     *_, row, column, lane = sch.get_loops(block)
     sch.unroll(row)
     sch.unroll(column)

@@ -33,7 +33,7 @@ def schedule_winograd_any_size(
 ) -> Schedule:
     """Arrange the loops of ``func``, Winograd's convolution of images of any size, as ``knobs`` say.
 
-    ``workload`` is that of a usual size.
+    ``workload`` has a typical size.
     """
     check_strip(workload, knobs)
     sch, result, around = open_winograd(with_named_extents(func))

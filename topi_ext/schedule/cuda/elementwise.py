@@ -13,6 +13,7 @@ from topi_ext.schedule.blocks import (
 )
 
 THREADS = 256
+"""Threads of a block."""
 
 
 def schedule_elementwise(func: PrimFunc) -> Schedule | None:

@@ -1,4 +1,4 @@
-"""Does a kernel compute what it should? Its result beside that of the direct convolution by default knobs."""
+"""Checks the result of a kernel against that of a direct convolution with default knobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ class Kernel:
 
 
 def reference_knobs(workload: ConvolutionWorkload, processor: Processor) -> Knobs:
-    """The knobs of the kernel that others are compared with."""
+    """The knobs of the reference kernel: the cheapest direct one by estimate."""
     return cheapest(workload, processor, winograd=False)[1]
 
 
 def tolerance(workload: ConvolutionWorkload, knobs: Knobs) -> float:
-    """How far a result may be from the reference, relative to the largest; 0 of whole numbers."""
+    """The allowed difference from the reference, relative to its largest value; 0 for integers."""
     if not is_float(workload.out_dtype):
         return 0.0
     rounding = {"float16": 2.0**-10, "float64": 2.0**-52}.get(workload.out_dtype, _FLOAT32)
@@ -60,7 +60,7 @@ def is_float(dtype: str) -> bool:
 
 
 def sample(workload: ConvolutionWorkload, knobs: Knobs, reference: Knobs) -> tuple[list[Array], list[Array]]:
-    """The same random data, weights and bias for a kernel and for the reference, which is a direct one."""
+    """Random inputs (data, weight, bias) for a kernel and, in its layout, for the direct reference kernel."""
     random = np.random.default_rng(0)
     inputs = [_random(random, shape, dtype) for shape, dtype in kernel_arguments(workload, reference)[:-1]]
     if not isinstance(knobs, WinogradKnobs):
@@ -84,15 +84,15 @@ def difference(workload: ConvolutionWorkload, kernel: Kernel, reference: Kernel)
     return float(apart / largest) if largest and np.isfinite(apart) else float("inf" if apart else 0.0)
 
 
-def verdict(error: float, allowed: float) -> str:
-    """What is wrong with a result that is ``error`` off, relative to the largest; empty where nothing is."""
+def tolerance_error(error: float, allowed: float) -> str:
+    """A message for a relative ``error`` that exceeds what is ``allowed``; empty if it does not."""
     if error <= allowed:
         return ""
     return f"{WRONG}differs by {error:.1e} of the largest, {allowed:.0e} are allowed"
 
 
 def _run(path: str, inputs: Sequence[Array], shape: Sequence[int], dtype: str) -> Array:
-    # What a kernel leaves out must not be right by chance.
+    # Elements that a kernel fails to write must not be right by chance.
     result = tvm.runtime.tensor(np.full(shape, 77, dtype))
     tvm.runtime.load_module(path)[ENTRY](*map(tvm.runtime.tensor, inputs), result)
     found: Array = result.numpy()
@@ -124,5 +124,5 @@ __all__ = [
     "reference_knobs",
     "sample",
     "tolerance",
-    "verdict",
+    "tolerance_error",
 ]

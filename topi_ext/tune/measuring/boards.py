@@ -36,8 +36,10 @@ _GRACE = 10.0
 """Seconds beyond a session's limit after which a machine that has not even ended the session is lost."""
 
 _POLL = 0.02
+"""Seconds that one request to the tracker waits for a free machine."""
+
 _SILENT = 2.0
-"""Seconds without a machine before anything is said of it."""
+"""Seconds without a machine after which a message says so."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from topi_ext.errors import CudaError
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of
 from topi_ext.tune.measuring import gpu_workers, product_check
-from topi_ext.tune.measuring.agreement import verdict
+from topi_ext.tune.measuring.agreement import tolerance_error
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
 from topi_ext.tune.measuring.builders import (
     Built,
@@ -105,7 +105,7 @@ class GpuMeasurer:
         """As :meth:`topi_ext.tune.measuring.measurement.Measurer.measure_functions`."""
         return measured(self._runner, self._build(functions), rounds)
 
-    def wrong(self, workload: Convolution, knobs: Knobs) -> str:
+    def result_error(self, workload: Convolution, knobs: Knobs) -> str:
         """What is wrong with a kernel's result on this machine; of another one's results nothing is said."""
         if self._here is None:
             return ""
@@ -120,7 +120,7 @@ class GpuMeasurer:
             return ""
         except Exception as failure:
             return f"{WRONG}{last_line(str(failure))}"
-        return judgement(workload, knobs, error)
+        return product_error(workload, knobs, error)
 
     def close(self) -> None:
         """End the processes and remove what was built."""
@@ -144,9 +144,9 @@ class GpuMeasurer:
         return built(self._pool, self._build_one, jobs, self._timing.build_timeout)
 
 
-def judgement(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
+def product_error(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
     """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
-    return verdict(error, product_check.allowed_error(workload, knobs))
+    return tolerance_error(error, product_check.allowed_error(workload, knobs))
 
 
 class _LocalRunner:
@@ -174,4 +174,4 @@ class _LocalRunner:
         self._process.close()
 
 
-__all__ = ["GpuMeasurer", "judgement"]
+__all__ = ["GpuMeasurer", "product_error"]

@@ -17,7 +17,7 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune.measuring import workers
-from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, verdict
+from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
 from topi_ext.tune.measuring.builders import (
     Built,
@@ -106,18 +106,18 @@ class KernelMeasurer:
         return self._measure(jobs, rounds)
 
     def build_ahead(self, workload: ConvolutionWorkload, knobs: Sequence[Any]) -> None:
-        """Not asked for."""
+        """Never called, as kernels are not built ahead."""
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """As :meth:`Measurer.measure_functions`; RelayLayoutError where the remote machine is gone."""
         return self._measure(functions, rounds)
 
     def _measure(self, jobs: Sequence[tirx.PrimFunc | str], rounds: int) -> Iterator[Measurement]:
-        """Of scheduled functions; of what is an error already, that."""
+        """One measurement for each job: a scheduled function, or the message of an error that it had."""
         return measured(self._runner, self._build(jobs), rounds)
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
-        """As :meth:`Measurer.wrong`, on this machine alone: of another one's results nothing is said."""
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+        """As :meth:`Measurer.result_error`; empty for remote machines, whose results are not checked."""
         from tvm.support.popen_pool import StatusKind
 
         reference = reference_knobs(workload, processor_of(self._target))
@@ -136,7 +136,7 @@ class KernelMeasurer:
             return ""
         if result.status != StatusKind.COMPLETE:
             return f"{WRONG}{last_line(str(result.value))}"
-        return verdict(result.value, tolerance(workload, knobs))
+        return tolerance_error(result.value, tolerance(workload, knobs))
 
     def close(self) -> None:
         """End the processes and remove what was built."""

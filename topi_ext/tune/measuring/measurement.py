@@ -1,4 +1,4 @@
-"""What measuring a kernel gives, and what does it."""
+"""The interface of what measures kernels, and its results."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from tvm import tirx
 
 @dataclass(frozen=True)
 class Measurement:
-    """Run times in seconds, or what went wrong.
+    """Run times in seconds, or the ``error`` that prevented them.
 
-    ``lost``: the machines that ran the kernel went away each time, which says nothing of the kernel.
+    ``lost`` marks a kernel during which the machine disappeared each time, which says nothing of the kernel.
     """
 
     seconds: tuple[float, ...]
@@ -20,41 +20,41 @@ class Measurement:
 
 
 class Measurer(Protocol):
-    """Something that times kernels of one :class:`topi_ext.family.Family`, whose workloads it takes."""
+    """Measures the kernels of one :class:`topi_ext.family.Family` on one kind of machine."""
 
     cpu: str
-    """The model of the machine that runs them."""
+    """The model name of the machine that runs the kernels; records keep it."""
 
     @property
     def builds_ahead(self) -> bool:
-        """Whether kernels of one task may be built while those of another run.
+        """May kernels of one task be built while those of another run?
 
-        On a processor that would disturb what is measured.
+        Not if kernels run on the CPU that builds them: that would disturb the measurements.
         """
         ...
 
     def measure(self, workload: Any, knobs: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:
-        """One measurement for each of ``knobs`` in order, each as soon as it is there.
+        """One measurement for each of ``knobs``, in order, each as soon as it is available.
 
-        With several rounds all knobs are run once in each round, so that a busy moment of the machine
-        hits all alike.
+        With several rounds, all kernels run once in each round, so that a busy moment of the machine affects
+        all of them alike.
         """
         ...
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
-        """The same for scheduled functions of one tensor each that is read, and one that is written."""
+        """As :meth:`measure`, for scheduled functions with one input and one output tensor each."""
         ...
 
     def build_ahead(self, workload: Any, knobs: Sequence[Any]) -> None:
-        """Begin to build what :meth:`measure` will be asked for next; asked of those that build ahead."""
+        """Start building what :meth:`measure` will be asked for next; called only if :attr:`builds_ahead`."""
         ...
 
-    def wrong(self, workload: Any, knobs: Any) -> str:
-        """What is wrong with a kernel's result; empty where nothing is."""
+    def result_error(self, workload: Any, knobs: Any) -> str:
+        """How a kernel's result differs from what it should be, as a message; empty if it is right."""
         ...
 
     def close(self) -> None:
-        """End the processes."""
+        """End the worker processes."""
         ...
 
 

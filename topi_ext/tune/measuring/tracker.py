@@ -14,6 +14,7 @@ WAIT = 300.0
 """Seconds to wait for a machine when none is left, where nothing else is said."""
 
 _ANSWER_TIMEOUT = 5.0
+"""Seconds in which a tracker has to accept a connection."""
 
 
 @dataclass(frozen=True)

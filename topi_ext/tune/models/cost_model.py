@@ -22,6 +22,7 @@ _PARAMETERS = {
     "verbosity": 0,
 }
 _ROUNDS = 60
+"""Trees of the boosted model."""
 _OTHERS_WEIGHT = 0.25
 """Of a trial of another task, where one of its own counts 1."""
 _PRIOR = 1.0

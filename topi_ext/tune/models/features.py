@@ -10,7 +10,7 @@ from typing import Any
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.processor import Processor
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 
 Features = dict[str, float]
 
@@ -38,8 +38,8 @@ def workload_features(workload: ConvolutionWorkload) -> Features:
     if workload.depth:
         found |= {
             "out_depth": workload.out_depth,
-            "kernel_2": workload.depth[1],
-            "stride_2": workload.depth[2],
+            "kernel_2": workload.kernel_depth,
+            "stride_2": workload.along(PLANES).stride,
         }
     logarithms = {f"log_{name}": math.log2(value) for name, value in found.items()}
     kinds = {
@@ -83,7 +83,7 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
     image_rows = (rows - 1) * workload.strides[0] + workload.kernel[0]
     channels = tile_channels if workload.is_depthwise else workload.in_channels
     image = image_rows * int(workload.in_width) * channels * size
-    image *= workload.depth[1] if workload.depth else 1
+    image *= workload.kernel_depth
     row_tiles = math.ceil(int(workload.out_width) / tile_pixels)
     chunks = workload.planes * math.ceil(int(workload.out_height) / rows)
     if knobs.get("order") == "channels":

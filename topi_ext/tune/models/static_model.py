@@ -35,9 +35,8 @@ from topi_ext.workload import ConvolutionWorkload
 ENTRY_CYCLES = 8.0
 """Leaving a loop and entering it again: a branch that is predicted wrongly, and an empty pipeline."""
 
-TILE_CYCLES = 12.0
-ACCUMULATOR_CYCLES = 2.0
-"""Around a register tile: its address, and for each accumulator its start, its epilogue and its store."""
+TILE_CYCLES, ACCUMULATOR_CYCLES = 12.0, 2.0
+"""Cycles around a register tile for its address, and for each accumulator to start, finish and store it."""
 
 SPILL_PENALTY = 1.25
 """For loops that spill: the analyser lets every reload hit, and a kernel without any is the safer choice."""
@@ -87,7 +86,7 @@ class KernelModel:
         for _ in functions:
             yield Measurement((), "model: there is none of this function")
 
-    def wrong(self, workload: ConvolutionWorkload, knobs: Any) -> str:
+    def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         """Nothing is known to be wrong of what is not run."""
         del workload, knobs
         return ""

@@ -11,7 +11,7 @@ from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct import vector_axes
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import PLANES, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, parts_of_block
 
 COPY_BYTES_PER_CYCLE = 8.0
@@ -64,7 +64,7 @@ def direct_traffic(workload: ConvolutionWorkload, processor: Processor, knobs: C
     reduced = workload.group_in_channels * workload.taps
     tiles = tiles_of(workload, processor, knobs)
     image = workload.batch * workload.in_channels * int(workload.in_height) * int(workload.in_width) * size
-    image *= workload.depth[0] if workload.depth else 1
+    image *= workload.in_depth
     result = workload.planes * workload.out_channels * int(workload.out_height) * int(workload.out_width)
     result *= DTYPE_BYTES[workload.out_dtype]
     weights = workload.out_channels * reduced * size
@@ -78,7 +78,7 @@ def direct_traffic(workload: ConvolutionWorkload, processor: Processor, knobs: C
         again = max(1.0, workload.kernel[0] / workload.strides[0])
     if workload.depth:
         # A plane of the result reads all planes of its window.
-        again *= max(1.0, workload.depth[1] / workload.depth[2])
+        again *= max(1.0, workload.kernel_depth / workload.along(PLANES).stride)
     if knobs.order == "pixels":
         stays = chunk + panel <= near
         cached = image * again * (1 if stays else passes)

@@ -20,6 +20,7 @@ from topi_ext.tune.records.record_workload import (
 from topi_ext.workload import LAYOUT_TRANSFORM, TransformWorkload, without_unset
 
 SCHEMA = 1
+"""The version of the form of records, which their field ``schema`` names."""
 
 ANY_THREADS = 0
 """``threads`` of a record that does not say how many it ran on; only an inherited one may."""

@@ -29,9 +29,9 @@ _LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
 _EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
 _LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
 _LEAST_OF_DEPTH = (1, 1, 1, 0, 0, 1)
-"""Of :attr:`topi_ext.workload.VolumeWorkload.depth`."""
+"""The least value of each field of :attr:`topi_ext.workload.VolumeWorkload.depth`."""
 _LEAST_BEFORE = (1,) * 6 + (0,) * 4 + (1,) * 2
-"""Of :attr:`topi_ext.workload.SeparableWorkload.before`."""
+"""The least value of each field of :attr:`topi_ext.workload.SeparableWorkload.before`."""
 _MULTIPLIED = (*MULTIPLICATIONS, "float32")
 
 

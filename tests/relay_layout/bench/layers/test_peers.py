@@ -25,7 +25,7 @@ from topi_ext.processor import processor_of
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.winograd import winograd_knobs
 from topi_ext.tune.measuring.workers import cold_copies
-from topi_ext.workload import ConvolutionWorkload, in_depth
+from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 TARGET = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1}
 
@@ -61,7 +61,7 @@ ROW = replace(
     out_layout="NCW8c",
 )
 PLANES = {"data_layout": "NCDHW8c", "kernel_layout": "OIDHW8i8o", "out_layout": "NCDHW8c"}
-VOLUME = in_depth(replace(STRIDED, **PLANES), (5, 3, 2, 1, 1, 1))
+VOLUME = volume_workload(replace(STRIDED, **PLANES), SpatialAxis(5, 3, 2, 1, 1, 1))
 DENSE = replace(
     PLAIN,
     in_height=1,
@@ -99,11 +99,11 @@ def test_both_compute_the_same(workload: ConvolutionWorkload, tmp_path: Path) ->
     assert onednn.max() > 1.0
 
 
-@pytest.mark.parametrize("depth", [(), (5, 3, 2, 1, 1, 1)], ids=["image", "volume"])
-def test_winograd_gets_its_transformed_weights(depth: tuple[int, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("depth", [None, SpatialAxis(5, 3, 2, 1, 1, 1)], ids=["image", "volume"])
+def test_winograd_gets_its_transformed_weights(depth: SpatialAxis | None, tmp_path: Path) -> None:
     workload = replace(PLAIN, in_channels=32, in_height=8, in_width=8)
     if depth:
-        workload = in_depth(replace(workload, **PLANES), depth)
+        workload = volume_workload(replace(workload, **PLANES), depth)
     error = relative_error(*([result] for result in results(workload, True, tmp_path)))
     assert error is not None
     assert 0 < error < 1e-5

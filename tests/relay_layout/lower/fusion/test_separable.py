@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
 from relay_layout.compiler import convert
-from relay_layout.lower.fusion.separable import is_faster
+from relay_layout.lower.fusion.separable import if_faster
 from relay_layout.lower.memory.weights import lift_weights
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.stages import lower
@@ -100,7 +100,7 @@ def test_the_numbers_are_those_of_the_network(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("relay_layout.lower.cpu_lowering.is_faster", lambda kernels: lambda workload: True)
+    monkeypatch.setattr("relay_layout.lower.cpu_lowering.if_faster", lambda kernels: lambda workload: True)
     model = block(**options)
     compiled = relay_layout.compile(
         saved(model), desired_layout=layout, target="x86-64-v3", threads=2, shipped_records=False
@@ -122,7 +122,7 @@ def test_the_numbers_are_those_of_the_network(
 def test_operators_of_both_are_named(
     saved: Callable[[onnx.ModelProto], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay_layout.lower.cpu_lowering.is_faster", lambda kernels: lambda workload: True)
+    monkeypatch.setattr("relay_layout.lower.cpu_lowering.if_faster", lambda kernels: lambda workload: True)
     module = convert(saved(block()), target=TARGET, desired_layout="NCHW16c").module
     lowered = lower(module, TARGET, lambda line: None)
     (kernel,) = (kernel for kernel in lowered.kernels if kernel.operator == "separable_conv2d")
@@ -193,4 +193,4 @@ def test_the_faster_way_is_taken(
     chooser = KernelChooser(
         resolve_target("x86-64-v3", threads=threads, shipped_records=False).processor, records=Times(both_us)
     )
-    assert is_faster(chooser)(workload) is joined
+    assert if_faster(chooser)(workload) is joined

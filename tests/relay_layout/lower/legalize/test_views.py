@@ -5,7 +5,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import operator_name
-from relay_layout.lower.fusion.growing_broadcasts import keep_growing_apart
+from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
 from relay_layout.lower.fusion.patterns import PATTERN
 from relay_layout.lower.legalize.views import merge_views
 
@@ -75,7 +75,7 @@ def patterns(gate: bool) -> dict[str, int]:
             result = builder.emit_output(relax.op.multiply(image, biased))
         builder.emit_func_output(result)
     module = relax.transform.LegalizeOps()(relax.transform.Normalize()(builder.finalize()))
-    module = keep_growing_apart(relax.transform.AnnotateTIROpPattern()(module))
+    module = prevent_fusion_of_broadcasts(relax.transform.AnnotateTIROpPattern()(module))
     return {
         str(variable.name_hint): int(function.attrs[PATTERN])
         for variable, function in module.functions_items()

@@ -2,7 +2,7 @@
 
 from tvm import relax, tirx
 
-from relay_layout.lower.memory.part_storage import Joined, Part, PartStorages, Span
+from relay_layout.lower.memory.part_storage import LiveRange, Part, PartStorages, SharedStorage
 
 
 def allocation(name: str, size: object) -> relax.VarBinding:
@@ -13,14 +13,14 @@ def allocation(name: str, size: object) -> relax.VarBinding:
 ROOM = {"small": 64, "large": 256}
 
 
-def storages(joined: list[Joined], **busy: list[Span]) -> PartStorages:
+def storages(joined: list[SharedStorage], **busy: list[LiveRange]) -> PartStorages:
     allocations = [allocation(name, size) for name, size in ROOM.items()]
     spans = {binding.var: busy.get(binding.var.name, []) for binding in allocations}
     return PartStorages(joined, allocations, spans)
 
 
-def joined_of(first: int, last: int, size: int | None) -> Joined:
-    return Joined(first, last, size, 4, allocation("own", 8).value)
+def shared_storage(first: int, last: int, size: int | None) -> SharedStorage:
+    return SharedStorage(first, last, size, 4, allocation("own", 8).value)
 
 
 def sizes(found: PartStorages) -> dict[str, int]:
@@ -28,51 +28,51 @@ def sizes(found: PartStorages) -> dict[str, int]:
 
 
 def test_one_that_is_free_meanwhile_and_fits() -> None:
-    joined = joined_of(3, 5, 100)
-    found = storages([joined], large=[(0, 2), (6, 9)])
-    assert found.of(joined).name == "large"
+    storage = shared_storage(3, 5, 100)
+    found = storages([storage], large=[(0, 2), (6, 9)])
+    assert found.of(storage).name == "large"
     assert sizes(found) == ROOM
 
 
 def test_one_that_is_free_becomes_longer() -> None:
-    joined = joined_of(3, 5, 100)
-    found = storages([joined], large=[(5, 6)])
-    assert found.of(joined).name == "small"
+    storage = shared_storage(3, 5, 100)
+    found = storages([storage], large=[(5, 6)])
+    assert found.of(storage).name == "small"
     assert sizes(found) == {**ROOM, "small": 100}
 
 
 def test_one_more_where_none_is_free() -> None:
-    joined = joined_of(3, 5, 100)
-    found = storages([joined], small=[(0, 3)], large=[(4, 4)])
-    assert sizes(found) == {**ROOM, found.of(joined).name: 100}
+    storage = shared_storage(3, 5, 100)
+    found = storages([storage], small=[(0, 3)], large=[(4, 4)])
+    assert sizes(found) == {**ROOM, found.of(storage).name: 100}
 
 
 def test_two_at_a_time_do_not_share() -> None:
-    first, second = joined_of(0, 4, 64), joined_of(4, 6, 64)
+    first, second = shared_storage(0, 4, 64), shared_storage(4, 6, 64)
     found = storages([first, second])
     assert found.of(first).name != found.of(second).name
 
 
 def test_those_of_any_size_are_opened_where_they_begin() -> None:
-    joined = joined_of(3, 5, None)
-    found = storages([joined])
-    (binding,) = found.opened(3)
-    assert binding.var.same_as(found.of(joined))
-    assert not found.opened(4)
+    storage = shared_storage(3, 5, None)
+    found = storages([storage])
+    (binding,) = found.allocations_at(3)
+    assert binding.var.same_as(found.of(storage))
+    assert not found.allocations_at(4)
     assert sizes(found) == ROOM
 
 
 def test_a_size_that_is_not_known_is_not_shared() -> None:
     unknown = allocation("unknown", tirx.Var("n", "int64"))
-    joined = joined_of(3, 5, 16)
-    found = PartStorages([joined], [unknown], {})
-    assert not found.of(joined).same_as(unknown.var)
+    storage = shared_storage(3, 5, 16)
+    found = PartStorages([storage], [unknown], {})
+    assert not found.of(storage).same_as(unknown.var)
     assert unknown.var.name not in sizes(found)
 
 
 def test_parts_begin_where_tensors_may() -> None:
-    joined = joined_of(0, 1, 4096)
-    assert Part(joined, 32).rows is None
-    found = Part(joined, 35, 5, 20).rows
+    storage = shared_storage(0, 1, 4096)
+    assert Part(storage, 32).rows is None
+    found = Part(storage, 35, 5, 20).rows
     assert found is not None
     assert (found.run, found.pitch, found.shift) == (5, 20, 3)

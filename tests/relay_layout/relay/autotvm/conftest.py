@@ -51,7 +51,7 @@ class MadeUp:
         for _ in functions:
             yield Measurement((2e-6,) * rounds)
 
-    def wrong(self, workload: Any, knobs: Any) -> str:
+    def result_error(self, workload: Any, knobs: Any) -> str:
         return self.wrongs.get(knobs_key(knobs.to_dict()), "")
 
     def close(self) -> None:

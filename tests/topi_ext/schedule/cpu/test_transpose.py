@@ -18,7 +18,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.ir import nodes_of, substitute
-from topi_ext.schedule.rules import Joined, Transpose
+from topi_ext.schedule.rules import IndexSplitting, Transpose
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -110,7 +110,7 @@ def test_a_result_that_is_a_part_of_a_tensor() -> None:
     """As the second operand of a concatenation is, whose loops begin at zero."""
     left, right = te.placeholder((3, 20), "float32", "left"), te.placeholder((20, 18), "float32", "right")
     func = prim_func([left, right, topi.concatenate([left, topi.transpose(right, (1, 0))], 0)])
-    scheduled = scheduled_by(Joined(), func, TARGET).mod["main"]
+    scheduled = scheduled_by(IndexSplitting(), func, TARGET).mod["main"]
     shuffles = nodes_of(scheduled.body, tirx.Shuffle)
     assert shuffles
     arrays = [numbered((3, 20)), numbered((20, 18))]

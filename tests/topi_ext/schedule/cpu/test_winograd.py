@@ -14,7 +14,7 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import convolve as compute_convolution
 from topi_ext.kernel import kernel_arguments, schedule
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.workload import ConvolutionWorkload, in_depth
+from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -33,13 +33,20 @@ def random_volume(seed: int) -> ConvolutionWorkload:
     """The same of planes, any number of which the kernel has, at any distance and step."""
     rng = random.Random(seed)
     planes = random_workload(seed)
-    taps, apart = rng.randint(1, 3), rng.randint(1, 2)
-    depth = (rng.randint(5, 7), taps, rng.randint(1, 2), rng.randint(0, 2), rng.randint(0, 2), apart)
+    taps, dilation = rng.randint(1, 3), rng.randint(1, 2)
+    depth = SpatialAxis(
+        extent=rng.randint(5, 7),
+        taps=taps,
+        stride=rng.randint(1, 2),
+        pad_before=rng.randint(0, 2),
+        pad_after=rng.randint(0, 2),
+        dilation=dilation,
+    )
     layouts = {
         name: getattr(planes, name).replace("HW", "DHW")
         for name in ("data_layout", "kernel_layout", "out_layout")
     }
-    return in_depth(replace(planes, batch=rng.randint(1, 2), **layouts), depth)
+    return volume_workload(replace(planes, batch=rng.randint(1, 2), **layouts), depth)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -12,7 +12,7 @@ from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
 from topi_ext.tune.measuring.agreement import reference_knobs, sample
 from topi_ext.winograd import winograd_matrices
-from topi_ext.workload import ConvolutionWorkload, in_depth
+from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
 IMAGE = ConvolutionWorkload(
@@ -33,7 +33,7 @@ IMAGE = ConvolutionWorkload(
     out_dtype="float32",
 )
 LAYOUTS = {"data_layout": "NDHWC", "kernel_layout": "DHWIO", "out_layout": "NDHWC"}
-VOLUME = in_depth(replace(IMAGE, **LAYOUTS), (3, 3, 1, 0, 0, 1))
+VOLUME = volume_workload(replace(IMAGE, **LAYOUTS), SpatialAxis(3, 3, 1, 0, 0, 1))
 
 
 @pytest.mark.parametrize("workload", [IMAGE, VOLUME], ids=["image", "volume"])

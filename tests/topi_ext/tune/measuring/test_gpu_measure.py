@@ -20,7 +20,7 @@ from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.tune.measuring import gpu_measure, gpu_workers, product_check
-from topi_ext.tune.measuring.gpu_measure import GpuMeasurer, judgement
+from topi_ext.tune.measuring.gpu_measure import GpuMeasurer, product_error
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.space import Space
@@ -173,15 +173,16 @@ def test_a_wrong_result_is_judged() -> None:
     shape = (work.batch, work.out_height, work.out_width, work.out_channels)
     right = product_check.product_rows(data, weight, work, np.arange(work.rows)).reshape(shape)
     rounded = right.astype(np.float16)
-    assert judgement(work, KNOBS, product_check.largest_error(rounded, data, weight, work)) == ""
+    assert product_error(work, KNOBS, product_check.largest_error(rounded, data, weight, work)) == ""
     # The last row of the last tile was forgotten.
     rounded[-1, -1, -1] = 77
     error = product_check.largest_error(rounded, data, weight, work)
     assert re.fullmatch(
-        r"result: differs by \d\.\de[+-]\d\d of the largest, 2e-03 are allowed", judgement(work, KNOBS, error)
+        r"result: differs by \d\.\de[+-]\d\d of the largest, 2e-03 are allowed",
+        product_error(work, KNOBS, error),
     )
     rounded[-1, -1, -1] = np.nan
-    assert judgement(work, KNOBS, product_check.largest_error(rounded, data, weight, work)).startswith(
+    assert product_error(work, KNOBS, product_check.largest_error(rounded, data, weight, work)).startswith(
         "result: differs by inf"
     )
 
@@ -189,11 +190,13 @@ def test_a_wrong_result_is_judged() -> None:
 def test_winograd_is_judged_by_the_rounding_of_its_tile() -> None:
     work = replace(HALF, dtype="float32")
     two, four = (WinogradGemmKnobs(tile, GemmKnobs("fma", 32, 32, 16, 1, 2, 3)) for tile in (2, 4))
-    assert [judgement(work, knobs, 5e-6) for knobs in (KNOBS, two, four)] == ["", "", ""]
-    assert judgement(work, four, 5e-5) == ""
+    assert [product_error(work, knobs, 5e-6) for knobs in (KNOBS, two, four)] == ["", "", ""]
+    assert product_error(work, four, 5e-5) == ""
     for knobs in (KNOBS, two):
-        assert judgement(work, knobs, 5e-5) == "result: differs by 5.0e-05 of the largest, 1e-05 are allowed"
-    assert judgement(work, four, 2e-4).endswith("1e-04 are allowed")
+        assert (
+            product_error(work, knobs, 5e-5) == "result: differs by 5.0e-05 of the largest, 1e-05 are allowed"
+        )
+    assert product_error(work, four, 2e-4).endswith("1e-04 are allowed")
 
 
 def _fail(*_: object) -> list[float]:

@@ -147,7 +147,7 @@ def test_results_are_compared_with_those_of_the_default(
         candidate.fields["algorithm"]: candidate.knobs for candidate in Space(workload, processor).candidates
     }
     assert kinds.keys() == {"direct", "winograd"}
-    assert [measurer.wrong(workload, knobs) for knobs in kinds.values()] == ["", ""]
+    assert [measurer.result_error(workload, knobs) for knobs in kinds.values()] == ["", ""]
 
     def shifted(asked: ConvolutionWorkload, knobs: Any) -> Any:
         """Of the same shapes, but with all padding at one side."""
@@ -155,7 +155,7 @@ def test_results_are_compared_with_those_of_the_default(
         return scheduled_kernel(replace(asked, padding=(0, 0, 2, 2)) if wrong else asked, knobs)
 
     monkeypatch.setattr(measure, "scheduled_kernel", shifted)
-    found = measurer.wrong(workload, kinds["direct"])
+    found = measurer.result_error(workload, kinds["direct"])
     assert re.fullmatch(r"result: differs by \d\.\de[+-]\d\d of the largest, 1e-05 are allowed", found), found
 
 

@@ -1,7 +1,7 @@
-"""Broadcasts that keep out of the kernel of a smaller tensor.
+"""Broadcasts of a convolution's or a product's result to a larger tensor, which must not be fused with it.
 
-The gate of a squeeze block is a convolution of one pixel, and multiplies a whole image. Fused, the image
-would have to be walked by the kernel of that one pixel, whose results are as many as its own tiles hold.
+The gate of a squeeze-and-excitation block is a convolution of one pixel whose result multiplies a whole
+image. Fused, the kernel of that one pixel, with its tiles and threads, would have to loop over the image.
 """
 
 import tvm
@@ -19,8 +19,9 @@ from relay_layout.lower.fusion.patterns import (
 )
 
 
-def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark calls of "main" that grow the result of a convolution, or of a product, as no broadcasts.
+def prevent_fusion_of_broadcasts(module: tvm.IRModule) -> tvm.IRModule:
+    """Mark calls of "main" that broadcast the result of a convolution or product to more elements as
+    injective.
 
     Expects ``call_tir`` of functions with their patterns.
     """
@@ -42,9 +43,9 @@ def keep_growing_apart(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _elements(expression: relax.Expr) -> int:
-    """Its number of elements; 0 where that is not known."""
+    """The number of elements of a tensor; 0 where it is symbolic."""
     shape = shape_of(expression) if isinstance(expression.ty, relax.TensorType) else None
     return size_in_bytes(shape, "int8") if shape is not None and is_static(shape) else 0
 
 
-__all__ = ["keep_growing_apart"]
+__all__ = ["prevent_fusion_of_broadcasts"]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tvm import IRModule, relax, te, tirx
 
+from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_of_new_extents
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
-from relay_layout.lower.open_sizes.introduced_extents import keep_introducing_apart
 
 
 def legalized(*, introduces: bool) -> IRModule:
@@ -37,7 +37,7 @@ def opaque(module: IRModule) -> list[str]:
 
 @pytest.mark.parametrize("introduces", [True, False])
 def test_only_what_introduces_an_extent_is_opaque(introduces: bool) -> None:
-    module = keep_introducing_apart(legalized(introduces=introduces))
+    module = prevent_fusion_of_new_extents(legalized(introduces=introduces))
     assert opaque(module) == (["strided_slice"] if introduces else [])
     fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(module))
     calls = [
@@ -57,7 +57,7 @@ def test_an_extent_within_another_is_not_introduced() -> None:
             result = builder.emit_output(relax.op.exp(builder.emit(relax.op.negative(data))))
         builder.emit_func_output(result)
     module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
-    assert opaque(keep_introducing_apart(module)) == []
+    assert opaque(prevent_fusion_of_new_extents(module)) == []
 
 
 def test_numbers_that_no_operand_has_are_passed_to_one_function() -> None:
@@ -78,7 +78,7 @@ def test_numbers_that_no_operand_has_are_passed_to_one_function() -> None:
             result = builder.emit_output(relax.op.add(total, second))
         builder.emit_func_output(result)
     module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
-    marked = keep_introducing_apart(module)
+    marked = prevent_fusion_of_new_extents(module)
     assert len(opaque(marked)) == 2
     fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(marked))
     for function in fused.functions.values():

@@ -1,4 +1,4 @@
-"""Starts a worker for every target of a fleet, hears them all, and ends them."""
+"""The coordinator of a fleet: starts a worker process per target, follows their messages, and ends them."""
 
 import multiprocessing
 import time
@@ -17,11 +17,14 @@ from relay_layout.tuning.fleet.worker import work
 from relay_layout.tuning.job import TuningJob
 from topi_ext.tune.measuring.tracker import RemoteDevice, machines
 
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 """How often the tracker is asked for its boards."""
 
 SHOW_SECONDS = 0.5
+"""How often the status is shown."""
+
 _END_SECONDS = 10.0
+"""How long a worker that was told to end may take before it is killed."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,14 @@ class FleetJob:
     remote: RemoteDevice
 
 
-def conduct(
+def run_fleet(
     jobs: Sequence[FleetJob],
     *,
     show: Callable[[FleetStatus], None] = lambda status: None,
     tell: Callable[[str], None] = lambda line: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> FleetStatus:
-    """Tune all jobs at once; the picture at the end.
+    """Tune all jobs at once, each in a process of its own; returns the final status.
 
     ``show`` is called every :data:`SHOW_SECONDS`, ``tell`` with lines for people. A job that fails does not
     end the others. All jobs have the same tracker.
@@ -55,7 +58,7 @@ def conduct(
             for job, target in zip(jobs, status.targets, strict=True)
         ]
         try:
-            _hear(workers, status, remote, show, tell, stop)
+            _follow(workers, status, remote, show, tell, stop)
         except BaseException:
             for worker in workers:
                 worker.terminate()
@@ -63,7 +66,7 @@ def conduct(
     return status
 
 
-def _hear(
+def _follow(
     workers: "Sequence[_Worker]",
     status: FleetStatus,
     remote: RemoteDevice,
@@ -71,13 +74,13 @@ def _hear(
     tell: Callable[[str], None],
     stop: Callable[[], bool],
 ) -> None:
-    """Until every worker has ended."""
-    next_look, told_to_stop = 0.0, False
+    """Update and show ``status`` until every worker has ended."""
+    next_poll, told_to_stop = 0.0, False
     while working := [worker for worker in workers if not worker.target.ended]:
-        if time.monotonic() >= next_look:
-            for line in _look(status, remote):
+        if time.monotonic() >= next_poll:
+            for line in _update_boards(status, remote):
                 tell(line)
-            next_look = time.monotonic() + LOOK_SECONDS
+            next_poll = time.monotonic() + POLL_SECONDS
         if stop() and not told_to_stop:
             told_to_stop = True
             for worker in working:
@@ -85,14 +88,14 @@ def _hear(
         wait([worker.connection for worker in working], SHOW_SECONDS)
         for worker in working:
             for message in worker.messages():
-                if line := status.hear(worker.target, message):
+                if line := status.update(worker.target, message):
                     tell(line)
         show(status)
 
 
-def _look(status: FleetStatus, remote: RemoteDevice) -> list[str]:
+def _update_boards(status: FleetStatus, remote: RemoteDevice) -> list[str]:
     try:
-        lines = status.see(machines(remote.host, remote.port))
+        lines = status.update_boards(machines(remote.host, remote.port))
     except RelayLayoutError as error:
         lines = [str(error)] if str(error) != status.tracker_error else []
         status.tracker_error = str(error)
@@ -120,7 +123,7 @@ class _Worker:
         return self
 
     def messages(self) -> list[Message]:
-        """What it has said since; that it failed, where its process ended without a word."""
+        """The messages since the last call; a :class:`Failed` for a process that ended without one."""
         found: list[Message] = []
         try:
             while not (found and isinstance(found[-1], Finished | Failed)) and self.connection.poll():
@@ -149,4 +152,4 @@ class _Worker:
         self.connection.close()
 
 
-__all__ = ["LOOK_SECONDS", "SHOW_SECONDS", "FleetJob", "conduct"]
+__all__ = ["POLL_SECONDS", "SHOW_SECONDS", "FleetJob", "run_fleet"]

@@ -1,8 +1,8 @@
-"""Extents that a function's result has and none of its operands: where a slice or a fill gets its size.
+"""Symbolic extents of a result that no operand has, such as the size of a slice or of a ``full``.
 
-TVM passes such an extent to a fused function as a number behind the result, by whose shape the function has
-defined it by then, and refuses that. Numbers that are computed with, and are no operand's extents either, it
-passes once for each function that takes them.
+``FuseTIR`` passes such an extent to a fused function as a scalar parameter after the result, whose shape has
+defined the same variable already, and then fails. Scalar parameters that are no extent of an operand it
+passes once for each fused function that takes them.
 """
 
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from relay_layout.lower.fusion.function_calls import function_calls
 from relay_layout.lower.fusion.patterns import OPAQUE, with_pattern
 
 
-def keep_introducing_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark the calls of "main" that introduce an extent as none to be fused.
+def prevent_fusion_of_new_extents(module: tvm.IRModule) -> tvm.IRModule:
+    """Mark the calls of "main" whose result has a new symbolic extent as opaque, so that they are not fused.
 
     Expects ``call_tir`` of functions with their patterns.
     """
     calls = function_calls(module["main"])
-    apart = {variable: call for variable, call in calls.items() if _introduces(call)}
-    return with_pattern(module, apart, OPAQUE)
+    introducing = {variable: call for variable, call in calls.items() if _introduces(call)}
+    return with_pattern(module, introducing, OPAQUE)
 
 
 def _introduces(call: relax.Call) -> bool:
@@ -36,7 +36,7 @@ def _symbols(kinds: Iterable[tvm.ir.Type]) -> set[tirx.Var]:
 
 
 def _within(extents: Iterable[tvm.ir.Expr]) -> set[tirx.Var]:
-    """The symbols that extents are made of."""
+    """The symbolic variables in ``extents``."""
     symbolic = [extent for extent in extents if not isinstance(extent, tirx.IntImm)]
     return {symbol for extent in symbolic for symbol in tirx.analysis.undefined_vars(extent)}
 
@@ -48,4 +48,4 @@ def _extents(kind: tvm.ir.Type) -> list[tvm.ir.Expr]:
     return list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
 
 
-__all__ = ["keep_introducing_apart"]
+__all__ = ["prevent_fusion_of_new_extents"]

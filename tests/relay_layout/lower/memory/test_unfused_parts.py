@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
 from relay_layout.lower.legalize.cpu import legalization_map
-from relay_layout.lower.memory.apart import keep_parts_apart
+from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
 
 Emit = Callable[[Any], Any]
 
@@ -23,7 +23,7 @@ def apart(body: Callable[[Emit, Any], Any]) -> list[bool]:
             result = builder.emit_output(body(builder.emit, image))
         builder.emit_func_output(result)
     passes = [relax.transform.LegalizeOps(legalization_map()), relax.transform.AnnotateTIROpPattern()]
-    module = keep_parts_apart(tvm.transform.Sequential(passes)(builder.finalize()))
+    module = prevent_fusion_of_parts(tvm.transform.Sequential(passes)(builder.finalize()))
     patterns = {
         str(variable.name_hint): int(function.attrs[PATTERN])
         for variable, function in module.functions_items()

@@ -6,7 +6,7 @@ import tvm
 from tvm import te, tirx
 
 from topi_ext.schedule.blocks import child_blocks, open_schedule
-from topi_ext.schedule.shorter_chunks import apply_within, stay_within
+from topi_ext.schedule.clamped_loops import apply_clamping, mark_clamped
 
 
 def chunked(rows: int | tirx.Var) -> tirx.PrimFunc:
@@ -15,13 +15,13 @@ def chunked(rows: int | tirx.Var) -> tirx.PrimFunc:
     sch = open_schedule(te.create_prim_func([data, doubled], index_dtype_override="int64"))
     row, _ = sch.get_loops(child_blocks(sch)[0])
     _, inner = sch.split(row, [None, 4])
-    stay_within(sch, inner)
+    mark_clamped(sch, inner)
     return sch.mod["main"]
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 11])
 def test_every_row_is_there_once(rows: int) -> None:
-    func = apply_within(chunked(tirx.Var("rows", "int64")))
+    func = apply_clamping(chunked(tirx.Var("rows", "int64")))
     assert "T.where" not in func.script()
     module = tvm.compile(func.with_attr("global_symbol", "main"), target="llvm")
     image = np.random.default_rng(rows).standard_normal((rows, 8)).astype("float32")
@@ -33,4 +33,4 @@ def test_every_row_is_there_once(rows: int) -> None:
 def test_unmarked_functions_stay() -> None:
     data = te.placeholder((4,), "float32")
     func = te.create_prim_func([data, te.compute((4,), lambda index: data[index] + 1)])
-    assert apply_within(func).same_as(func)
+    assert apply_clamping(func).same_as(func)

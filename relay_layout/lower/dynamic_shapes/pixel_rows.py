@@ -23,14 +23,14 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
 )
+from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.legalize.convolutions import (
     call_form,
     constant_workload,
-    has_open_images,
+    has_dynamic_images,
     stored_weight,
 )
-from relay_layout.lower.open_sizes.run_time_extents import extent_variable
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import CpuTarget
@@ -42,21 +42,21 @@ LAYOUT = "NHWC"
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
     found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
-    if not any(_convolves_open_images(function) for _, function in found):
+    if not any(_convolves_dynamic_images(function) for _, function in found):
         return module
     rows = _PixelRows(module, target)
     for variable, function in found:
-        if _convolves_open_images(function):
+        if _convolves_dynamic_images(function):
             rows.builder_.update_func(variable, rows.visit_expr(function))
     return relax.transform.DeadCodeElimination()(rows.builder_.get())
 
 
-def _convolves_open_images(function: relax.Function) -> bool:
+def _convolves_dynamic_images(function: relax.Function) -> bool:
     """Whether a convolution in it reads images of a size that is not known."""
     found: list[relax.Call] = []
 
     def visit(call: relax.Call) -> None:
-        if operator_name(call) == "nn.conv2d" and has_open_images(call):
+        if operator_name(call) == "nn.conv2d" and has_dynamic_images(call):
             found.append(call)
 
     structural_walk(function.body, (relax.Call, visit))
@@ -125,9 +125,9 @@ class _PixelRows(RowMutator):
             return relax.op.nn.conv2d(
                 self.rows_of(data), weight, out_layout=LAYOUT, out_dtype=str(call.ty.dtype), **options
             )
-        usual, plain = found
-        usual_pixels = int(usual.out_height) * int(usual.out_width)
-        workload = replace(usual, batch=1, in_height=usual_pixels, in_width=1, strides=(1, 1))
+        typical, plain = found
+        typical_pixels = int(typical.out_height) * int(typical.out_width)
+        workload = replace(typical, batch=1, in_height=typical_pixels, in_width=1, strides=(1, 1))
         form = self.target.float_form(workload)
         stored = constant(stored_weight(plain, form))
         return call_form(self.builder_, "conv2d", form, self.rows_of(data), stored)

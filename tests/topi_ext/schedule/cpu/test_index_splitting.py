@@ -1,4 +1,6 @@
-"""Joined tensors in parts: the same numbers, and no question left which operand an element comes from."""
+"""IndexSplitting tensors in parts: the same numbers, and no question left which operand an element comes
+from.
+"""
 
 import random
 from collections.abc import Callable, Sequence
@@ -22,7 +24,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.ir import nodes_of
-from topi_ext.schedule.rules import Joined
+from topi_ext.schedule.rules import IndexSplitting
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -39,13 +41,13 @@ def chooses(func: tirx.PrimFunc) -> bool:
 
 
 def refused(func: tirx.PrimFunc) -> bool:
-    return Joined().apply(func, TARGET, False) is None
+    return IndexSplitting().apply(func, TARGET, False) is None
 
 
 def check(shapes: Sequence[Sequence[int]], build: Build, expected: Callable[..., Array]) -> tirx.PrimFunc:
     """Scheduled by the rule, compiled, and run between guard zones."""
     func = function(shapes, build)
-    module = scheduled_by(Joined(), func, TARGET).mod
+    module = scheduled_by(IndexSplitting(), func, TARGET).mod
     arrays = [np.random.default_rng(place).random(shape, "float32") for place, shape in enumerate(shapes)]
     wanted = expected(*arrays)
     found = run_guarded(compile_function(module["main"], TARGET), arrays, wanted.shape, "float32")
@@ -109,7 +111,7 @@ def test_a_function_of_several_results_keeps_all_of_them() -> None:
     joined = topi.concatenate([a, b], 0)
     doubled, half = topi.multiply(joined, tirx.const(2.0, "float32")), topi.nn.relu(a)
     func = prim_func([a, b, doubled, half])
-    scheduled = scheduled_by(Joined(), func, TARGET).mod["main"]
+    scheduled = scheduled_by(IndexSplitting(), func, TARGET).mod["main"]
     arrays = [np.random.default_rng(seed).random((4, 40), "float32") for seed in (0, 1)]
     results = run_function(
         compile_function(scheduled, TARGET), arrays, [((8, 40), "float32"), ((4, 40), "float32")]

@@ -1,8 +1,8 @@
-"""Rows that whole vectors do not fill, without a condition on each lane.
+"""Vector remainders: rows whose extent is no multiple of the vector length, without a condition on each lane.
 
-A condition would make of every vector of the row as many scalars. Instead the loop takes the whole vectors,
-and what is left follows. Where each element is computed by itself, that is a shorter vector. Where they are
-summed, it is a whole vector that ends with the row, in which the lanes that were taken before are neutral.
+A predicate would turn every vector of the row into scalars. Instead the loop covers the whole vectors, and
+the remainder follows it. For elementwise blocks that is one shorter vector. For reductions it is one vector
+of full length that ends with the row; its lanes that an earlier vector has reduced hold the neutral element.
 """
 
 from typing import Any
@@ -16,16 +16,16 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.ir import substitute, unmarked, uses
 from topi_ext.schedule.partial_vectors import shortened
 
-RAGGED = "topi_ext.ragged"
-"""Loop annotation: its last turn is not whole, of the vector that is the only loop in it."""
+REMAINDER = "topi_ext.vector_remainder"
+"""Annotation of a loop around one vectorized loop, whose last vector is partial."""
 
 
-def mark_ragged(sch: Schedule, loop: Any) -> None:
-    """Mark ``loop`` over the vectors of a row of at least one whole vector."""
-    sch.annotate(loop, RAGGED, 1)
+def mark_remainder(sch: Schedule, loop: Any) -> None:
+    """Mark ``loop`` over the vectors of a row, which has at least one whole vector."""
+    sch.annotate(loop, REMAINDER, 1)
 
 
-def apply_ragged(func: tirx.PrimFunc) -> tirx.PrimFunc:
+def apply_remainders(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function whose reductions are decomposed."""
     starts: list[tirx.BufferStore] = []
 
@@ -36,19 +36,19 @@ def apply_ragged(func: tirx.PrimFunc) -> tirx.PrimFunc:
     structural_walk(func.body, (Block, on_block))
 
     def on_loop(loop: tirx.For) -> Any:
-        if RAGGED not in loop.annotations:
+        if REMAINDER not in loop.annotations:
             return loop
-        rest = _rest(loop, starts)
-        if rest is None:
+        last = _last_vector(loop, starts)
+        if last is None:
             return loop
-        return tirx.SeqStmt([unmarked(loop, RAGGED, _always(loop.body), loop.extent - 1), rest])
+        return tirx.SeqStmt([unmarked(loop, REMAINDER, _unconditional(loop.body), loop.extent - 1), last])
 
     body = structural_map(func.body, (tirx.For, on_loop))
     return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _rest(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
-    """What the last turn of ``loop`` does; None where it is no vector under one condition."""
+def _last_vector(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
+    """The last iteration of ``loop``; None unless its body is one vector under one condition."""
     vector = loop.body
     if not isinstance(vector, tirx.For) or not isinstance(vector.body, SBlockRealize):
         return None
@@ -56,21 +56,21 @@ def _rest(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
     store = block.body
     if not isinstance(condition, tirx.LT) or not isinstance(store, tirx.BufferStore):
         return None
-    last = {loop.loop_var: loop.extent - 1}
+    at_end = {loop.loop_var: loop.extent - 1}
     if all(axis.iter_type == tirx.IterVar.DataPar for axis in block.iter_vars):
         if not isinstance(condition.b, tirx.IntImm):
             return None
         left = condition.b % vector.extent
-        return substitute(shortened(vector, left, []), last)
-    again = loop.extent * vector.extent - condition.b
+        return substitute(shortened(vector, left, []), at_end)
+    repeated = loop.extent * vector.extent - condition.b
     start = next((one.value for one in starts if one.buffer.same_as(store.buffer)), None)
-    if start is None or not _is_sum(store):
+    if start is None or not _is_update(store):
         return None
-    return substitute(_summed(vector, start, again), last)
+    return substitute(_summed(vector, start, repeated), at_end)
 
 
-def _is_sum(store: tirx.BufferStore) -> bool:
-    """Whether a statement adds to an element, or the like."""
+def _is_update(store: tirx.BufferStore) -> bool:
+    """Does a statement update an element by a sum, product, maximum or minimum with another value?"""
     value = store.value
     return (
         isinstance(value, tirx.Add | tirx.Mul | tirx.Max | tirx.Min)
@@ -79,14 +79,15 @@ def _is_sum(store: tirx.BufferStore) -> bool:
     )
 
 
-def _always(vector: tirx.For) -> tirx.For:
+def _unconditional(vector: tirx.For) -> tirx.For:
+    """The vectorized loop without the predicate of its block."""
     realize = vector.body
     unbounded = SBlockRealize(realize.iter_values, tirx.const(True, "bool"), realize.block)
-    return unmarked(vector, RAGGED, unbounded)
+    return unmarked(vector, REMAINDER, unbounded)
 
 
-def _summed(vector: tirx.For, neutral: Any, again: Any) -> tirx.For:
-    """The vector that ends with the row, of which so many lanes were taken before."""
+def _summed(vector: tirx.For, neutral: Any, repeated: Any) -> tirx.For:
+    """The vector that ends with the row; its first ``repeated`` lanes, reduced before, take ``neutral``."""
     realize = vector.body
     block, store = realize.block, realize.block.body
     lane = next(
@@ -94,8 +95,8 @@ def _summed(vector: tirx.For, neutral: Any, again: Any) -> tirx.For:
         for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
         if uses(value, vector.loop_var)
     )
-    moved = {lane: lane - again}
-    term = tirx.Select(lane >= again, substitute(store.value.b, moved), neutral)
+    moved = {lane: lane - repeated}
+    term = tirx.Select(lane >= repeated, substitute(store.value.b, moved), neutral)
     value = type(store.value)(store.value.a, term)
     reads = [
         region if region.source.same_as(store.buffer) else _moved(region, moved) for region in block.reads
@@ -107,7 +108,7 @@ def _summed(vector: tirx.For, neutral: Any, again: Any) -> tirx.For:
         block.name_hint,
         tirx.BufferStore(store.buffer, value, store.indices),
     )
-    return unmarked(vector, RAGGED, SBlockRealize(realize.iter_values, tirx.const(True, "bool"), body))
+    return unmarked(vector, REMAINDER, SBlockRealize(realize.iter_values, tirx.const(True, "bool"), body))
 
 
 def _moved(region: tirx.BufferRegion, moved: dict[tirx.Var, Any]) -> tirx.BufferRegion:
@@ -115,4 +116,4 @@ def _moved(region: tirx.BufferRegion, moved: dict[tirx.Var, Any]) -> tirx.Buffer
     return tirx.BufferRegion(region.source, ranges)
 
 
-__all__ = ["apply_ragged", "mark_ragged"]
+__all__ = ["apply_remainders", "mark_remainder"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from relay_layout.tuning.fleet import conductor
-from relay_layout.tuning.fleet.conductor import FleetJob, conduct
+from relay_layout.tuning.fleet import coordinator
+from relay_layout.tuning.fleet.coordinator import FleetJob, run_fleet
 from relay_layout.tuning.fleet.messages import STOP, Finished, Started
 from relay_layout.tuning.fleet.status import FleetStatus
 from relay_layout.tuning.job import TuningJob
@@ -44,7 +44,7 @@ def jobs(folder: Path, *keys: str) -> list[FleetJob]:
 
 @pytest.fixture(autouse=True)
 def workers_that_pretend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "work", pretend)
+    monkeypatch.setattr(coordinator, "work", pretend)
 
 
 def test_a_worker_that_crashes_and_one_that_is_stopped(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_worker_that_crashes_and_one_that_is_stopped(tmp_path: Path) -> None:
     def stop() -> bool:
         return any("process ended" in line for line in told)
 
-    status = conduct(jobs(tmp_path, "ends", "crash", "until told"), tell=told.append, stop=stop)
+    status = run_fleet(jobs(tmp_path, "ends", "crash", "until told"), tell=told.append, stop=stop)
     assert [target.ended for target in status.targets] == ["done", "failed", "interrupted"]
     assert [target.reason for target in status.targets] == ["", "its process ended with status 3", ""]
     assert status.targets[1].internal
@@ -70,6 +70,6 @@ def test_an_interrupt_ends_the_workers(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        conduct(jobs(tmp_path, "forever"), show=interrupt)
+        run_fleet(jobs(tmp_path, "forever"), show=interrupt)
     with pytest.raises(ProcessLookupError):
         os.kill(int(log.read_text()), 0)

@@ -1,4 +1,4 @@
-"""The last turn of a loop apart from the others, which then have none of the conditions that it fails."""
+"""Loop peeling: the last iteration is split off, so that the loop needs no condition that only it fails."""
 
 from typing import Any
 
@@ -9,22 +9,22 @@ from tvm_ffi import structural_map
 
 from topi_ext.ir import substitute, unmarked
 
-_LAST_APART = "topi_ext.last_apart"
-"""Loop annotation: conditions fail in its last turn alone."""
+_PEELED = "topi_ext.peeled"
+"""Loop annotation: conditions on its variable can fail in the last iteration only."""
 
 
-def mark_last_apart(sch: Schedule, loop: Any) -> None:
-    """Mark a loop of two turns or more; :func:`apply_last_apart` must follow."""
-    sch.annotate(loop, _LAST_APART, 1)
+def mark_peeled(sch: Schedule, loop: Any) -> None:
+    """Mark a loop of at least two iterations to be peeled by :func:`apply_peeling`."""
+    sch.annotate(loop, _PEELED, 1)
 
 
-def apply_last_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with the last turn of each marked loop behind the loop."""
+def apply_peeling(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with the last iteration of each marked loop moved behind the loop."""
 
     def on_loop(loop: tirx.For) -> Any:
-        if _LAST_APART not in loop.annotations:
+        if _PEELED not in loop.annotations:
             return loop
-        others = unmarked(loop, _LAST_APART, loop.body, loop.extent - 1)
+        others = unmarked(loop, _PEELED, loop.body, loop.extent - 1)
         last = substitute(structural_map(loop.body, (Block, _copy)), {loop.loop_var: loop.extent - 1})
         return tirx.SeqStmt([others, last])
 
@@ -33,7 +33,7 @@ def apply_last_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _copy(block: Block) -> Block:
-    """A block of its own, of another name: a schedule has each only once."""
+    """A copy under another name, as the blocks of a schedule are distinct."""
     return Block(
         block.iter_vars,
         block.reads,
@@ -47,4 +47,4 @@ def _copy(block: Block) -> Block:
     )
 
 
-__all__ = ["apply_last_apart", "mark_last_apart"]
+__all__ = ["apply_peeling", "mark_peeled"]

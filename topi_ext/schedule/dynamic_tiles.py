@@ -1,4 +1,4 @@
-"""Register tiles along axes whose extents are known at run time."""
+"""Register tiles along axes of symbolic extent."""
 
 from typing import Any
 
@@ -10,13 +10,15 @@ from topi_ext.ir import nodes_of, substitute
 from topi_ext.schedule.nests import with_nests
 
 _LARGE = 1 << 14
+"""An extent larger than any register tile, in place of a symbolic one."""
 
 
 def with_known_tiles(func: tirx.PrimFunc, mark: str) -> tirx.PrimFunc:
-    """The function with the results of blocks that are annotated ``mark`` as long as any are.
+    """The function with static shapes for the accumulators of the blocks annotated with ``mark``.
 
-    These are accumulators, of which TVM keeps what a tile needs, but no more than there are: where that is
-    not known, neither would be their number, and they would lie in memory.
+    TVM shrinks an accumulator to the region that a tile needs, at most the extent of its axis. A symbolic
+    extent would leave a symbolic shape, which cannot be kept in registers, so it is replaced by a large
+    number.
     """
     root = func.body.block
     kept: dict[Any, Any] = {}
@@ -34,9 +36,9 @@ def _enlarged(buffer: Any) -> Any:
 
 
 def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A function that does what ``first`` does where ``condition`` holds, and else what ``second`` does.
+    """A function with the body of ``first`` where ``condition`` holds at run time, else that of ``second``.
 
-    Both are arrangements of one function, with temporaries of their own.
+    Both are schedules of one function, with temporaries of their own.
     """
     root, other = first.body.block, second.body.block
     own = {buffer: tirx.Var(buffer.name, buffer.ty) for buffer in other.alloc_buffers}

@@ -1,7 +1,8 @@
-"""Chunks of rows of which the last one is shorter, without a condition on each row.
+"""Clamped loops: a last chunk of fewer iterations without a condition in each of them.
 
-A condition in the innermost loops would be asked for each vector. Instead the loop over the rows of a chunk
-takes as many turns as there are rows left.
+Splitting a loop by a factor that does not divide its extent leaves a predicate on the blocks inside, which is
+evaluated for every vector. Instead the extent of the inner loop becomes the minimum of the factor and of what
+is left of the axis.
 """
 
 from typing import Any
@@ -14,25 +15,29 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
 
 _LARGEST = 1 << 31
+"""The bound on symbolic extents of tensors that the analysis assumes."""
 
-WITHIN = "topi_ext.within"
-"""Loop annotation: it ends where its axis does."""
-
-
-def stay_within(sch: Schedule, loop: Any) -> None:
-    """Mark ``loop``, the inner one of a split that leaves a condition on it."""
-    sch.annotate(loop, WITHIN, 1)
+CLAMPED = "topi_ext.clamped"
+"""Loop annotation: the loop is to end where its axis does."""
 
 
-def apply_within(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
+def mark_clamped(sch: Schedule, loop: Any) -> None:
+    """Mark ``loop``, the inner loop of a split whose factor does not divide the extent."""
+    sch.annotate(loop, CLAMPED, 1)
+
+
+def apply_clamping(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Clamp every marked loop of a scheduled function; a function without marks comes back unchanged.
+
+    RuntimeError where the blocks in a marked loop end at different iterations.
+    """
     analyzer = tvm.sym.Analyzer()
     loops = nodes_of(func.body, tirx.For)
-    if not any(WITHIN in loop.annotations for loop in loops):
+    if not any(CLAMPED in loop.annotations for loop in loops):
         return func
     counters = [loop.loop_var for loop in loops]
     for variable in {one for loop in loops for one in tirx.analysis.undefined_vars(loop.extent)}:
-        # An extent of a tensor, which is not empty where a loop runs.
+        # The extent of a tensor: at least 1 where a loop over it runs.
         if not any(variable.same_as(counter) for counter in counters):
             one, largest = (tirx.IntImm(str(variable.ty), bound) for bound in (1, _LARGEST))
             analyzer.bind(variable, tvm.ir.Range(one, largest))
@@ -40,43 +45,47 @@ def apply_within(func: tirx.PrimFunc) -> tirx.PrimFunc:
         analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
     def on_loop(loop: tirx.For) -> tirx.For:
-        if WITHIN not in loop.annotations:
+        if CLAMPED not in loop.annotations:
             return loop
         inner = [each.loop_var for each in nodes_of(loop.body, tirx.For)]
-        turns: list[Any] = []
+        counts: list[Any] = []
         dropped: list[Any] = []
         for condition in _conditions(loop):
-            left = _turns(analyzer, loop, condition, inner)
-            if left is None:
+            count = _trip_count(analyzer, loop, condition, inner)
+            if count is None:
                 continue
-            turns.append(left)
+            counts.append(count)
             if not any(uses(condition, variable) for variable in inner):
                 dropped.append(condition)
-        if not turns:
-            return unmarked(loop, WITHIN, loop.body)
-        extent = analyzer.simplify(tirx.min(loop.extent, turns[0]))
-        if not all(analyzer.can_prove_equal(turns[0], other) for other in turns[1:]):
+        if not counts:
+            return unmarked(loop, CLAMPED, loop.body)
+        extent = analyzer.simplify(tirx.min(loop.extent, counts[0]))
+        if not all(analyzer.can_prove_equal(counts[0], other) for other in counts[1:]):
             raise RuntimeError(f"the blocks in {loop.loop_var} end at different rows")
-        return unmarked(loop, WITHIN, _without(loop.body, dropped), extent)
+        return unmarked(loop, CLAMPED, _without(loop.body, dropped), extent)
 
     return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
 
 
 def _conditions(loop: tirx.For) -> list[Any]:
-    """Those of the blocks in ``loop`` on its variable."""
+    """The conjuncts of the predicates of the blocks in ``loop`` that use its variable."""
     found: list[Any] = []
     structural_walk(loop.body, (SBlockRealize, lambda realize: found.extend(conjuncts(realize.predicate))))
     return [condition for condition in found if uses(condition, loop.loop_var)]
 
 
-def _turns(analyzer: Any, loop: tirx.For, condition: Any, inner: list[tirx.Var]) -> Any:
-    """For how many turns ``condition`` holds at the first turn of the ``inner`` loops; None if for all."""
+def _trip_count(analyzer: Any, loop: tirx.For, condition: Any, inner: list[tirx.Var]) -> Any:
+    """The iterations for which ``condition`` holds while all ``inner`` loops are at 0; None if it always
+    holds.
+    """
     if not isinstance(condition, tirx.LT) or analyzer.can_prove(condition):
         return None
     first = {variable: tirx.IntImm(str(variable.ty), 0) for variable in inner}
     place = substitute(condition.a, first)
     variable = loop.loop_var
-    start, second = (substitute(place, {variable: tirx.IntImm(str(variable.ty), turn)}) for turn in (0, 1))
+    start, second = (
+        substitute(place, {variable: tirx.IntImm(str(variable.ty), number)}) for number in (0, 1)
+    )
     step = analyzer.simplify(second - start)
     if not isinstance(step, tirx.IntImm) or int(step) < 1:
         raise RuntimeError(f"{condition} does not end the loop over {variable}")
@@ -94,4 +103,4 @@ def _without(body: Any, dropped: list[Any]) -> Any:
     return structural_map(body, (SBlockRealize, on_realize))
 
 
-__all__ = ["apply_within", "stay_within"]
+__all__ = ["apply_clamping", "mark_clamped"]

@@ -13,7 +13,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from relay_layout.ir import Expression, is_static, shape_of
-from relay_layout.lower.open_sizes.run_time_extents import extent_variable
+from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from topi_ext.compute.row_numbers import index_of_row, number_of_row
 
 _ROWS = 8

@@ -6,7 +6,7 @@ from kernel_harness import prim_func
 from tvm import te, tirx
 
 from topi_ext.schedule.blocks import child_blocks, open_schedule
-from topi_ext.schedule.last_turn import apply_last_apart, mark_last_apart
+from topi_ext.schedule.loop_peeling import apply_peeling, mark_peeled
 
 ROWS = 5
 
@@ -30,8 +30,8 @@ def run(func: tirx.PrimFunc) -> np.ndarray:
 def test_a_marked_loop_has_no_condition() -> None:
     plain = padded()
     sch = open_schedule(plain)
-    mark_last_apart(sch, sch.get_loops(child_blocks(sch)[0])[0])
-    apart = apply_last_apart(sch.mod["main"])
+    mark_peeled(sch, sch.get_loops(child_blocks(sch)[0])[0])
+    apart = apply_peeling(sch.mod["main"])
     np.testing.assert_array_equal(run(apart), run(plain))
     lowered = tvm.tirx.transform.StmtSimplify()(
         tvm.s_tir.transform.LowerOpaqueBlock()(
@@ -44,4 +44,4 @@ def test_a_marked_loop_has_no_condition() -> None:
 
 def test_others_are_left_as_they_are() -> None:
     func = padded()
-    assert apply_last_apart(func).same_as(func)
+    assert apply_peeling(func).same_as(func)

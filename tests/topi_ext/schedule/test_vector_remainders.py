@@ -13,7 +13,7 @@ from kernel_harness import (
 )
 from tvm import te, tirx, topi
 
-from topi_ext.schedule.ragged import RAGGED, apply_ragged
+from topi_ext.schedule.vector_remainders import REMAINDER, apply_remainders
 
 LENGTHS = (33, 47, 49, 95, 197, 253, 257)
 
@@ -26,7 +26,7 @@ def test_every_element_is_taken_once(reduce: str, length: int) -> None:
     expected = getattr(data, reduce)(-1)
     script = check_loops([data], lambda x: getattr(topi, reduce)(x, -1), expected, False)
     assert "T.where" not in script
-    assert RAGGED not in script
+    assert REMAINDER not in script
 
 
 def test_of_infinities_the_least_is_found() -> None:
@@ -54,5 +54,5 @@ def test_no_lane_is_a_scalar() -> None:
 
 def test_other_loops_stay_as_they_are() -> None:
     func = prim_func([x := te.placeholder((4, 8), "float32"), topi.sum(x, -1)])
-    assert apply_ragged(func).same_as(func)
+    assert apply_remainders(func).same_as(func)
     assert isinstance(func, tirx.PrimFunc)

@@ -8,7 +8,7 @@ import pytest
 from tvm import IRModule, relax, tirx
 
 import relay_layout
-from relay_layout.lower.open_sizes import row_blocks
+from relay_layout.lower.dynamic_shapes import row_blocks
 
 RANDOM = np.random.default_rng(2)
 

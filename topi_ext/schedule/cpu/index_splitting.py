@@ -1,9 +1,9 @@
-"""Joined tensors: a nest of loops for each operand, which asks no more where an element comes from.
+"""Index-set splitting: a loop nest for each range of an axis over which a condition on the index is constant.
 
-What joins tensors along an axis, and whatever is computed of the result, chooses between its operands element
-by element. Vectors that meet an edge then take both, under masks; and what is expensive for one of them is
-priced, kept or computed again as if it were for all. Cut at the edges, each part is a function of its own,
-arranged like any other: as a transpose where it is one.
+A concatenation, and any function that one is inlined into, selects an operand for every element by comparing
+its index with constants. A vector across such an edge evaluates both operands under masks, and the cost of
+one operand counts for all elements. Split at the edges, each part is a function without these conditions,
+which the other rules schedule: as a transpose, for instance, if it is one.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, substitute
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, open_schedule, temporaries
-from topi_ext.schedule.choices import Part, choices, range_of, within
+from topi_ext.schedule.conditionals import Part, conditionals, range_of, simplified_in
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.rows import Rows
@@ -27,18 +27,18 @@ from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.nests import is_plain, nest_of, with_nests
 
 MOST_PARTS = 16
-"""Nests of loops that one function may become."""
+"""Most loop nests that one function may be split into."""
 
 SHORTEST_ROW = 4
-"""Elements of the innermost axis for which a part is worth its own loops."""
+"""Least extent of the innermost axis of a part."""
 
 
-class Joined(ProcessorRule):
-    """Functions that choose what an element of a result is by where along an axis it lies."""
+class IndexSplitting(ProcessorRule):
+    """Functions whose result depends on comparisons of indices with constants, such as concatenations."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for all others, and where parts would share what they compute."""
-        if not choices(func.body):
+        """None for other functions, and where parts would read a common intermediate tensor."""
+        if not conditionals(func.body):
             return None
         sch = open_schedule(inlined(func))
         left = child_blocks(sch)
@@ -55,7 +55,7 @@ class Joined(ProcessorRule):
         if sorted(map(id, chain(*needed))) != sorted(map(id, ahead)):
             return None
         functions = [_function(func, [*before, part]) for before, part in zip(needed, parts, strict=True)]
-        return open_schedule(_with_body(func, [_arranged(function, processor) for function in functions]))
+        return open_schedule(_with_body(func, [_scheduled(function, processor) for function in functions]))
 
 
 class _Nest:
@@ -69,7 +69,7 @@ class _Nest:
         ]
 
     def parts(self) -> list["_Nest"]:
-        """The nests that do the same without choosing; itself where there is nothing to choose."""
+        """The nests that compute the same without these conditions; itself where there are none."""
         block, axes = self.block, self.block.iter_vars
         extents = [fixed(axis.dom.extent) for axis in axes]
         if not is_plain(block) or not isinstance(block.body, tirx.BufferStore) or None in extents:
@@ -82,7 +82,7 @@ class _Nest:
 
 
 def _needed(ahead: Sequence[_Nest], part: _Nest) -> list[_Nest]:
-    """Those that compute what a part loads, and what they load in turn, in their order."""
+    """The nests of ``ahead``, in their order, whose results ``part`` reads, directly or through others."""
     found: list[_Nest] = []
     for nest in reversed(ahead):
         if any(holds(nest.written, load.source) for reader in (part, *found) for load in reader.loads):
@@ -91,15 +91,15 @@ def _needed(ahead: Sequence[_Nest], part: _Nest) -> list[_Nest]:
 
 
 def _parts(value: Any, variables: Sequence[tirx.Var], whole: Part) -> list[tuple[Part, Any]]:
-    """The parts of ``whole`` that need not ask, in order, and what is computed in each of them.
+    """The parts of ``whole`` in order, each with ``value`` simplified in it to have no conditional.
 
-    There are more than ``MOST_PARTS`` of them where that many do not suffice; those may have to ask.
+    If these would be more than ``MOST_PARTS``, more than that many are returned, not all of them simplified.
     """
     done: list[tuple[Part, Any]] = []
     left = [(whole, value)]
     while left and len(done) + len(left) <= MOST_PARTS:
         part, value = left.pop()
-        value = within(value, variables, part)
+        value = simplified_in(value, variables, part)
         cut = _first_cut(value, variables, part)
         if cut is None:
             done.append((part, value))
@@ -113,9 +113,9 @@ def _parts(value: Any, variables: Sequence[tirx.Var], whole: Part) -> list[tuple
 
 
 def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[int, int] | None:
-    """The axis and the place of an edge at which a choice changes."""
-    # A choice comes before those inside of it.
-    for call in reversed(choices(value)):
+    """The axis, and the index on it, at which the condition of a conditional changes; None without one."""
+    # Outer conditionals first.
+    for call in reversed(conditionals(value)):
         for chosen_by, place in _edges(call.args[0]):
             for axis, variable in enumerate(variables):
                 begin, end = part[axis]
@@ -126,7 +126,9 @@ def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[i
 
 
 def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
-    """The variable of a comparison with a number, and the values from which on the condition may change."""
+    """Of a comparison of a variable with a constant: the variable, and the values from which on it
+    changes.
+    """
     if not isinstance(condition, tirx.LE | tirx.LT | tirx.EQ):
         return []
     left, right = condition.a, condition.b
@@ -142,7 +144,7 @@ def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
 
 
 def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
-    """The loops over one part, with axes from zero up."""
+    """The loop nest of one part, with axes that start from 0."""
     moved, axes = {}, []
     for axis, (begin, end) in zip(block.iter_vars, part, strict=True):
         variable = tirx.Var(axis.var.name, axis.var.ty)
@@ -151,13 +153,13 @@ def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
     extents = [(0, end - begin) for begin, end in part]
     store = block.body
     indices = [substitute(index, moved) for index in store.indices]
-    inside = within(substitute(value, moved), [axis.var for axis in axes], extents)
+    inside = simplified_in(substitute(value, moved), [axis.var for axis in axes], extents)
     body = tirx.BufferStore(store.buffer, inside, indices)
     return _Nest(*nest_of(axes, body, store.buffer, f"{block.name_hint}_part{place}"))
 
 
 def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:
-    """``func`` as a function of these nests alone."""
+    """``func`` with these nests alone as its body."""
     kept = [
         buffer
         for buffer in func.body.block.alloc_buffers
@@ -167,18 +169,18 @@ def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:
 
 
 def _with_body(func: tirx.PrimFunc, roots: Sequence[SBlock], allocated: Sequence[Any] = ()) -> tirx.PrimFunc:
-    """``func`` computing one after the other what the ``roots`` of functions do."""
+    """``func`` with the bodies of the root blocks ``roots`` one after the other as its body."""
     temporaries = [*allocated, *(buffer for root in roots for buffer in root.alloc_buffers)]
     return with_nests(func, [root.body for root in roots], temporaries)
 
 
-def _arranged(func: tirx.PrimFunc, processor: Processor) -> SBlock:
-    """The root of a part's function by the first rule that takes it."""
+def _scheduled(func: tirx.PrimFunc, processor: Processor) -> SBlock:
+    """The root block of a part's function, as scheduled by the first rule that takes it."""
     for rule in (Rows(), Transpose(), Interleaved(), LoopNest()):
         sch = rule.schedule(func, processor)
         if sch is not None:
             return sch.mod["main"].body.block
-    raise RuntimeError("no rule takes a part of a joined tensor")
+    raise RuntimeError("no rule takes a part of a split function")
 
 
-__all__ = ["Joined"]
+__all__ = ["IndexSplitting"]

@@ -2,7 +2,7 @@
 
 from tvm import IRModule, relax
 
-from relay_layout.lower.fusion.growing_broadcasts import keep_growing_apart
+from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
 from relay_layout.lower.fusion.patterns import BROADCAST, INJECTIVE, PATTERN
 
 FLOAT = "float32"
@@ -37,13 +37,13 @@ def test_a_function_that_others_call_too_is_marked_for_what_grows_alone() -> Non
     before = gated()
     functions = [binding.value.args[0] for binding in before["main"].body.blocks[0].bindings]
     assert functions[1].same_as(functions[-1])
-    found = patterns(keep_growing_apart(before))
+    found = patterns(prevent_fusion_of_broadcasts(before))
     assert found["result"] == INJECTIVE
     assert found["scaled"] <= BROADCAST
 
 
 def test_a_function_of_its_own_is_no_copy() -> None:
     before = gated()
-    once = keep_growing_apart(before)
+    once = prevent_fusion_of_broadcasts(before)
     assert len(once.functions) == len(before.functions) + 1
-    assert len(keep_growing_apart(once).functions) == len(once.functions)
+    assert len(prevent_fusion_of_broadcasts(once).functions) == len(once.functions)

@@ -1,9 +1,9 @@
-"""Convolutions of images whose size is known at run time, as convolutions of tiles whose size is known now.
+"""Convolutions of images of dynamic size as batches of convolutions of tiles of static size.
 
-For layouts in which no other kernel takes images of any size: vectors run along rows of pixels, or over
-their ends. Tiles are cut with what the windows read around them, convolved as a batch, and put in their
-places. The last tiles of an image are moved back to end with it; what lies beyond a smaller one is computed
-and dropped.
+Used in layouts for which no kernel takes a dynamic size: those whose vectors run along a row of pixels or
+across the end of one. Tiles are copied out together with the halo that their windows read, convolved as a
+batch, and copied to their places. The last tile along an axis is moved back to end with the image; of an
+image smaller than a tile, the elements past its end are computed and dropped.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from tvm.script.ir_builder import tirx as T
 
 from relay_layout.ir import Constant, Expression, is_static, operator_name, shape_of
 from relay_layout.layout import Layout
+from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
-from relay_layout.lower.legalize.convolutions import usual_workload
-from relay_layout.lower.open_sizes.run_time_extents import extent_variable
+from relay_layout.lower.legalize.convolutions import typical_workload
 from relay_layout.targets import CpuTarget
 from topi_ext.compute.imperative import variable, written
 from topi_ext.compute.winograd_any_size import tile_counts, tile_place
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import physical_axes
 from topi_ext.spaces.any_size import suits_any_size
-from topi_ext.spaces.usual_sizes import overrun
+from topi_ext.spaces.typical_sizes import overrun
 from topi_ext.workload import ConvolutionWorkload
 
 _TILES = (16, 8, 4)
@@ -39,7 +39,9 @@ _AXES = "HW"
 
 @dataclass(frozen=True)
 class _Window:
-    """Along one axis: the tile and its number, by the extent of the image and of the result."""
+    """The tiles along one spatial axis, in pixels: ``tile`` results each, and the convolution's
+    parameters.
+    """
 
     tile: int
     kernel: int
@@ -50,26 +52,26 @@ class _Window:
 
     @property
     def read(self) -> int:
-        """Elements of the image that a tile reads."""
+        """Pixels of the image that a tile reads: its own and the halo."""
         return (self.tile - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
     def results(self, extent: Any) -> Any:
-        """The extent of the result of an image of ``extent``."""
+        """The extent of the result for an image of ``extent``."""
         reach = (self.kernel - 1) * self.dilation + 1
         return tirx.floordiv(extent + (self.before + self.after - reach), self.stride) + 1
 
     def count(self, results: Any) -> Any:
-        """Tiles of so many results."""
+        """How many tiles cover ``results``."""
         return tile_counts(results, self.tile)
 
     def begin(self, number: Any, results: Any) -> Any:
-        """Where in the result a tile begins."""
+        """The first result of tile ``number``; the last tile is moved back to end at ``results``."""
         return te.min(number * self.tile, te.max(results - self.tile, 0))
 
 
 @dataclass(frozen=True)
 class _Tiling:
-    """Both windows, and the places of batch, rows and columns among the dimensions of data and result."""
+    """The tiles along both axes, and the positions of N, H and W among the dimensions of data and result."""
 
     rows: _Window
     columns: _Window
@@ -77,14 +79,14 @@ class _Tiling:
     result: tuple[int, int, int]
 
     def number(self, data: te.Tensor) -> Any:
-        """How many tiles there are of all images."""
+        """How many tiles all images of the batch have."""
         batch, rows, columns = (data.shape[place] for place in self.data)
         down = self.rows.count(self.rows.results(rows))
         across = self.columns.count(self.columns.results(columns))
         return batch * down * across
 
     def cut(self, data: te.Tensor, tiles: Any) -> te.Tensor:
-        """The tiles of all images, row by row, with zeros where there is no image."""
+        """The tiles of all images with their halos, row by row; zeros outside of the image."""
         _, height, width = (data.shape[place] for place in self.data)
         down, across = self.rows.results(height), self.columns.results(width)
 
@@ -119,7 +121,7 @@ class _Tiling:
         return written("cut_tiles", [data], [(shape, data.dtype)], body)
 
     def join(self, found: te.Tensor, goal: Any) -> te.Tensor:
-        """The results of the tiles in their places."""
+        """The result, of shape ``goal``, from the results ``found`` of the tiles."""
         _, down, across = (goal[place] for place in self.result)
 
         def element(*index: Any) -> Any:
@@ -141,12 +143,12 @@ def tiled_call(
     convolve: Callable[[relax.BlockBuilder, relax.Call, int], Expression],
     target: CpuTarget,
 ) -> Expression | None:
-    """A 2-D convolution by a constant weight of images of open extents, in a layout without a kernel of any
-    size; None for others.
+    """Lower a 2-D convolution by a constant weight of images of dynamic size, tile by tile.
 
-    ``convolve`` lowers the convolution of the tiles, of which it is told a usual number.
+    None for other calls, and for layouts that have a kernel for dynamic sizes. ``convolve(builder, call,
+    count)`` lowers the convolution of the tiles; ``count`` is how many tiles a typical image has.
     """
-    workload = usual_workload(call)
+    workload = typical_workload(call)
     tile = None if workload is None else _best_tile(call, workload, target)
     tiling = None if tile is None else _tiling(call, tile)
     if workload is None or tile is None or tiling is None:
@@ -176,9 +178,9 @@ def tiled_call(
 
 
 def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarget) -> int | None:
-    """Rows and columns of the tiles that take least by estimate; None where there are kernels of any size.
+    """The side of the square tiles with the lowest estimated time; None where a kernel takes dynamic sizes.
 
-    ``workload`` is the convolution of images of a usual size.
+    ``workload`` is the convolution of images of a typical size.
     """
     if suits_any_size(workload) or target.float_form(workload) is not workload:
         return None
@@ -194,7 +196,7 @@ def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarge
 
 
 def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: CpuTarget) -> float:
-    """Microseconds of the tiles of usual images, and of the copies around them, by estimate."""
+    """Estimated microseconds of the tiles of an image of typical size, with the copies before and after."""
     windows = tiling.rows, tiling.columns
     extents = int(workload.out_height), int(workload.out_width)
     counts = [window.count(extent) for window, extent in zip(windows, extents, strict=True)]
@@ -246,13 +248,13 @@ def _tiling(call: relax.Call, tile: int) -> _Tiling | None:
 
 
 def _places(layout: str) -> tuple[int, int, int]:
-    """Of batch, rows and columns among the dimensions in memory."""
+    """The positions of N, H and W among the dimensions in memory."""
     batch, rows, columns = (_dimensions(layout).index(axis) for axis in f"N{_AXES}")
     return batch, rows, columns
 
 
 def _dimensions(layout: str) -> list[str]:
-    """The axis of each dimension in memory; of one in blocks, the outer part comes first."""
+    """The axis of each dimension in memory; a blocked axis appears twice, its outer part first."""
     return [axis for axis, _ in physical_axes(layout)]
 
 

@@ -5,7 +5,7 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 from relay_layout.ir import operator_name
-from relay_layout.lower.open_sizes.definitions import define_before_use
+from relay_layout.lower.dynamic_shapes.definitions import define_before_use
 
 
 def module_of(order: list[int]) -> tvm.IRModule:

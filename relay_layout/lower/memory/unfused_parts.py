@@ -1,7 +1,7 @@
-"""Concatenations and slices that stay apart from what is around them, so that they need no copies.
+"""Concatenations and slices that must not be fused, so that :mod:`.in_place` can compute them without a copy.
 
-Fused, they are computed element by element wherever their result is read. That is as good where all that read
-it go through it once, element by element, and a copy more for convolutions.
+Fused, a concatenation or slice is evaluated wherever its result is read. That costs nothing in elementwise
+readers, which read each element once, but a copy in convolutions and other readers.
 """
 
 from collections import Counter
@@ -17,20 +17,20 @@ from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
 
 
-def keep_parts_apart(module: tvm.IRModule) -> tvm.IRModule:
-    """Mark the calls of CONCAT functions in "main" as none to be fused where what they join can be computed
-    in place, and those of SLICE functions where what they cut can be read in place.
+def prevent_fusion_of_parts(module: tvm.IRModule) -> tvm.IRModule:
+    """Mark calls of CONCAT functions in "main" as opaque where their operands can be computed in place, and
+    calls of SLICE functions where their result can be read in place.
 
     Expects ``call_tir`` of functions with their patterns.
     """
     main = module["main"]
     bindings = bindings_of(main)
     graph = _Graph(module, bindings, main.body.body)
-    return with_pattern(module, graph.apart(), OPAQUE)
+    return with_pattern(module, graph.unfused(), OPAQUE)
 
 
 class _Graph:
-    """The bindings of a function by what reads them; views are what they are views of."""
+    """How the tensors of a function are read; a view counts as the tensor that it is a view of."""
 
     def __init__(self, module: tvm.IRModule, bindings: list[relax.Binding], result: Expression) -> None:
         self.module = module
@@ -58,11 +58,11 @@ class _Graph:
             elif int(called_attributes(self.module, value).get(PATTERN, OPAQUE)) > INJECTIVE:
                 self.walked.update(operands)
 
-    def apart(self) -> dict[relax.Var, relax.Call]:
-        """The calls whose tensors can be parts of others, and should be."""
-        return {variable: call for variable, call in self.calls.items() if self._is_apart(variable, call)}
+    def unfused(self) -> dict[relax.Var, relax.Call]:
+        """The calls of concatenations and slices that are not to be fused, by their result."""
+        return {variable: call for variable, call in self.calls.items() if self._is_unfused(variable, call)}
 
-    def _is_apart(self, result: relax.Var, call: relax.Call) -> bool:
+    def _is_unfused(self, result: relax.Var, call: relax.Call) -> bool:
         fields = call.args[1].fields
         tensors = [field for field in fields if isinstance(field.ty, relax.TensorType)]
         operands = [self._root(tensor) if isinstance(tensor, relax.Var) else None for tensor in tensors]
@@ -75,11 +75,11 @@ class _Graph:
         return result in self.walked or self.joined[result] > 0
 
     def _is_own(self, operand: relax.Var | None) -> bool:
-        """Is a tensor computed, and not given away?"""
+        """Is a tensor computed by a kernel here, and neither an output nor a tuple's field?"""
         return operand in self.calls and operand not in self.kept
 
     def _is_join(self, call: relax.Call) -> bool:
         return CONCAT in called_attributes(self.module, call)
 
 
-__all__ = ["keep_parts_apart"]
+__all__ = ["prevent_fusion_of_parts"]

@@ -1,0 +1,1 @@
+"""Dynamic shapes: images and batches of symbolic extents, lowered to kernels with static tiles."""

@@ -1,1 +1,0 @@
-"""Images and batches whose sizes are known at run time, as kernels of known sizes take them."""
