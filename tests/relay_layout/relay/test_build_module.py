@@ -194,6 +194,14 @@ def test_libraries_are_called_by_their_name():
         library["other"]
 
 
+def test_a_call_of_several_results_may_be_the_result():
+    data = relay.var("x", shape=(6,))
+    results = relay.create_executor("graph").evaluate(
+        relay.Function([data], relay.split(data, (1, 4)).astuple())
+    )(np.arange(6, dtype="float32"))
+    assert [result.numpy().tolist() for result in results] == [[0], [1, 2, 3], [4, 5]]
+
+
 def test_tuples_within_tuples_are_refused():
     x = relay.var("x", shape=(2,))
     with pytest.raises(ModelError, match="main returns tuples within a tuple; return one flat tuple"):
