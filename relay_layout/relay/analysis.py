@@ -13,7 +13,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import is_static
 from relay_layout.layout import Layout
-from relay_layout.relay.exporting import function_to_tree
+from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.syntax import free_variables, post_order, tree
@@ -148,6 +148,8 @@ def _tree_of(expr: Any) -> tree.Expression:
         return function_to_tree(expr["main"])
     if isinstance(expr, relax.Function):
         return function_to_tree(expr)
+    if isinstance(expr, relax.SeqExpr):
+        return body_to_tree(expr)
     raise TypeError(f"an expression is needed, not {type(expr).__name__}")
 
 

@@ -207,6 +207,21 @@ class Function(tree.Function):
     def __str__(self) -> str:
         return astext(self, show_meta_data=False)
 
+    def with_attr(
+        self, attr_key_or_dict: str | Mapping[str, Anything], attr_value: Anything = None
+    ) -> Function:
+        """The same function with an attribute of a name, or those of a dictionary."""
+        given = attr_key_or_dict
+        if isinstance(given, str):
+            given = {given: attr_value}
+        added = {str(name): _attribute(value) for name, value in given.items()}
+        return Function(self.params, self.body, self.ret_type, attrs={**self.attrs, **added})
+
+    def without_attr(self, attr_key: str) -> Function:
+        """The same function without an attribute."""
+        kept = {name: value for name, value in self.attrs.items() if name != attr_key}
+        return Function(self.params, self.body, self.ret_type, attrs=kept)
+
     def _shown_class(self) -> type:
         return relax.Function
 

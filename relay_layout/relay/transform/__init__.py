@@ -19,6 +19,7 @@ from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
+from relay_layout.relay.passes.function_pass import function_pass
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
@@ -33,6 +34,9 @@ from relay_layout.verify import verify_module
 PassContext = tvm.transform.PassContext
 Sequential = tvm.transform.Sequential
 """Both are TVM's; Relay had them here first."""
+
+build_config = PassContext
+"""What Relay called it before version 0.7."""
 
 __getattr__ = refuser(__name__)
 
@@ -199,5 +203,7 @@ __all__ = [
     "SimplifyExpr",
     "SimplifyInference",
     "ToMixedPrecision",
+    "build_config",
+    "function_pass",
     "mixed_precision",
 ]

@@ -248,3 +248,12 @@ def test_multiply_adds_of_open_extents_are_not_known() -> None:
     with pytest.raises(ModelError) as raised:
         relay.analysis.get_total_mac_number(open_batch)
     assert str(raised.value) == "nn.conv2d: shape [None, 4, 6, 6] is open, multiply-adds cannot be counted"
+
+
+def test_bodies_of_functions_are_looked_at_as_well():
+    x = relay.var("x", shape=(2, 3))
+    body = tvm.IRModule.from_expr(relay.nn.relu(x) + relay.exp(x))["main"].body
+    assert [variable.name_hint for variable in relay.analysis.free_vars(body)] == ["x"]
+    found = []
+    relay.analysis.post_order_visit(body, lambda part: found.append(getattr(part, "op", None)))
+    assert [operator for operator in found if operator] == ["nn.relu", "exp", "add"]

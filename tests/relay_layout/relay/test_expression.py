@@ -97,6 +97,14 @@ def test_const_keeps_the_dtype_of_a_tensor_and_copies_it():
     assert not constant.data.any()
 
 
+def test_values_are_read_as_arrays_and_as_tensors():
+    constant = relay.const([1.0, 2.0])
+    assert type(constant.data.numpy()) is np.ndarray
+    assert constant.data.asnumpy().tolist() == constant.data.tolist() == [1, 2]
+    assert type(constant.data * 2) is np.ndarray
+    assert type(1 / relay.const(4.0).data) is np.float32
+
+
 def test_const_refuses_text():
     with pytest.raises(ValueError, match=r"relay.const takes a number or an array, not str"):
         relay.const("one")
