@@ -7,6 +7,7 @@ and in canonical form from the start, so some passes that Relay needed have litt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -71,6 +72,16 @@ def SimplifyInference() -> tvm.transform.Pass:
 def FoldScaleAxis() -> tvm.transform.Pass:
     """Multiplications along the channels before and after convolutions, taken into their weights."""
     return _pass(fold_scale_axis, "relay_layout.relay.FoldScaleAxis")
+
+
+def ForwardFoldScaleAxis() -> tvm.transform.Pass:
+    """Multiplications along the channels before convolutions, taken into their weights."""
+    return _pass(partial(fold_scale_axis, after=False), "relay_layout.relay.ForwardFoldScaleAxis")
+
+
+def BackwardFoldScaleAxis() -> tvm.transform.Pass:
+    """Multiplications along the channels after convolutions, taken into their weights."""
+    return _pass(partial(fold_scale_axis, before=False), "relay_layout.relay.BackwardFoldScaleAxis")
 
 
 def FoldExplicitPadding() -> tvm.transform.Pass:
@@ -187,6 +198,7 @@ def _pass(
 
 __all__ = [
     "AlterOpLayout",
+    "BackwardFoldScaleAxis",
     "CanonicalizeOps",
     "ConvertLayout",
     "DeadCodeElimination",
@@ -195,6 +207,7 @@ __all__ = [
     "FoldConstant",
     "FoldExplicitPadding",
     "FoldScaleAxis",
+    "ForwardFoldScaleAxis",
     "InferType",
     "LayoutConfig",
     "PassContext",
