@@ -20,6 +20,7 @@ from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
+from relay_layout.relay.passes.folding import folded, folded_with_quantized
 from relay_layout.relay.passes.function_pass import function_pass
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
@@ -28,7 +29,6 @@ from relay_layout.relay.transform import mixed_precision
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
-from relay_layout.rewrite.fold import fold_constants
 from relay_layout.targets import resolve_target
 from relay_layout.verify import verify_module
 
@@ -52,16 +52,9 @@ def CanonicalizeOps() -> tvm.transform.Pass:
     return relax.transform.Normalize()
 
 
-def FoldConstant() -> tvm.transform.Pass:
-    """Operators on constants alone become constants."""
-
-    def run(module: tvm.IRModule) -> tvm.IRModule:
-        module = relax.transform.CanonicalizeBindings()(fold_constants(relax.transform.Normalize()(module)))
-        return tvm.transform.Sequential(
-            [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
-        )(module)
-
-    return _pass(run, "relay_layout.relay.FoldConstant")
+def FoldConstant(fold_qnn: bool = False) -> tvm.transform.Pass:
+    """Operators on constants alone become constants, with ``fold_qnn`` those on quantized ones as well."""
+    return _pass(folded_with_quantized if fold_qnn else folded, "relay_layout.relay.FoldConstant")
 
 
 def SimplifyInference() -> tvm.transform.Pass:
