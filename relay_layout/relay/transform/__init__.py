@@ -83,8 +83,11 @@ def FoldExplicitPadding() -> tvm.transform.Pass:
 
 
 def SimplifyExpr() -> tvm.transform.Pass:
-    """What :func:`relay.build` simplifies before it chooses layouts, done here already."""
-    return _pass(canonicalize, "relay_layout.relay.SimplifyExpr")
+    """What :func:`relay.build` simplifies before it chooses layouts, done here already.
+
+    Operators that Relax lacks stay as they are, so that the module can still be printed as Relay.
+    """
+    return _pass(partial(canonicalize, keep_carried=True), "relay_layout.relay.SimplifyExpr")
 
 
 def DynamicToStatic() -> tvm.transform.Pass:
