@@ -109,6 +109,7 @@ _KERNEL_LAYOUTS = {
     "nn.conv2d_transpose": "IOHW",
     "nn.conv3d_transpose": "IODHW",
     "nn.dense": "OI",
+    "nn.matmul": "",
     "nn.batch_matmul": "NOI",
 }
 """Operators that multiply and add, with the layouts that their weights have by default."""
@@ -117,6 +118,8 @@ _KERNEL_LAYOUTS = {
 def _multiply_adds(call: tree.Call) -> int:
     """For each element of the result, one for each weight of its output channel."""
     result, weight = (_static_shape(part, str(call.op)) for part in (call, call.args[1]))
+    if call.op == "nn.matmul":
+        return prod(result) * weight[-1 if call.attrs.get("transpose_b", False) else -2]
     layout = str(call.attrs.get("kernel_layout", _KERNEL_LAYOUTS[str(call.op)]))
     if call.op == "nn.batch_matmul" and not call.attrs.get("transpose_b", False):
         layout = "NIO"
