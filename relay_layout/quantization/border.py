@@ -12,6 +12,7 @@ from relay_layout.ir import (
     Expression,
     bindings_of,
     constant_array,
+    fields_of,
     function_attributes,
     operator_name,
     shape_of,
@@ -44,7 +45,11 @@ def quantized_border(function: relax.Function) -> tuple[Quantizations, Quantizat
     result = function.body.body
     while isinstance(result, relax.Var) and isinstance(values.get(result), relax.Var | relax.Tuple):
         result = values[result]
-    outputs = list(result.fields) if isinstance(result, relax.Tuple) else [result]
+    if isinstance(result, relax.Tuple):
+        outputs = list(result.fields)
+    else:
+        # One call that gives several tensors quantizes none of them.
+        outputs = [result] * len(fields_of(function.ret_ty))
     found = (
         [
             agreed([_parameters(reader, "dequantize") for reader in readers.get(parameter, [])])

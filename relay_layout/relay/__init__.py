@@ -50,6 +50,7 @@ _HOMES = {
     **dict.fromkeys(("ExprMutator", "ExprVisitor"), "visitors"),
     "ScopeBuilder": "scope_builder",
     "bind": "analysis",
+    "build_config": "transform",
 }
 
 _MODULES = (

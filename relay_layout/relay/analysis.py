@@ -13,7 +13,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import is_static
 from relay_layout.layout import Layout
-from relay_layout.relay.exporting import function_to_tree
+from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.syntax import free_variables, post_order, tree
@@ -109,6 +109,7 @@ _KERNEL_LAYOUTS = {
     "nn.conv2d_transpose": "IOHW",
     "nn.conv3d_transpose": "IODHW",
     "nn.dense": "OI",
+    "nn.matmul": "",
     "nn.batch_matmul": "NOI",
 }
 """Operators that multiply and add, with the layouts that their weights have by default."""
@@ -117,6 +118,8 @@ _KERNEL_LAYOUTS = {
 def _multiply_adds(call: tree.Call) -> int:
     """For each element of the result, one for each weight of its output channel."""
     result, weight = (_static_shape(part, str(call.op)) for part in (call, call.args[1]))
+    if call.op == "nn.matmul":
+        return prod(result) * weight[-1 if call.attrs.get("transpose_b", False) else -2]
     layout = str(call.attrs.get("kernel_layout", _KERNEL_LAYOUTS[str(call.op)]))
     if call.op == "nn.batch_matmul" and not call.attrs.get("transpose_b", False):
         layout = "NIO"
@@ -148,6 +151,8 @@ def _tree_of(expr: Any) -> tree.Expression:
         return function_to_tree(expr["main"])
     if isinstance(expr, relax.Function):
         return function_to_tree(expr)
+    if isinstance(expr, relax.SeqExpr):
+        return body_to_tree(expr)
     raise TypeError(f"an expression is needed, not {type(expr).__name__}")
 
 

@@ -16,12 +16,13 @@ from relay_layout.artifact import Artifact, read_artifact, write_artifact
 from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
-from relay_layout.ir import constant, dtype_of, fields_of, function_attributes, shape_of, with_main
+from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
 from relay_layout.relay.building.bound_parameters import parameters_of, with_parameters
+from relay_layout.relay.building.results import nested, with_flat_results
 from relay_layout.relay.building.targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
-from relay_layout.relay.graph_executor import GraphModule, OutputTensor, RuntimeModule, check_device
+from relay_layout.relay.graph_executor import GraphModule, RuntimeModule, check_device
 from relay_layout.relay.params import as_arrays
 from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout
@@ -161,7 +162,7 @@ def build(
     ``PassContext(opt_level=3)`` layouts are chosen for the target, as Relay's AlterOpLayout did, and
     callbacks for it are asked; below that, or with AlterOpLayout among the disabled passes, layouts stay as
     they are in the module. Parameters that main does not have are ignored, as Relay did. Results of bfloat16
-    are given as float32.
+    are given as float32. Results in tuples within a tuple are outputs in order.
 
     ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
     """
@@ -175,7 +176,7 @@ def build(
         build_target(target_host)
     resolved = build_target(target)
     module, bound = bind_params(as_module(ir_mod), params)
-    _check_results(module)
+    module = with_flat_results(module)
     # numpy has no bfloat16, and float32 all of its numbers.
     module = with_wide_results(module, ("bfloat16",))
     module, layout = altered(module, resolved)
@@ -247,8 +248,9 @@ class Executor:
     def evaluate(self, expr: Any = None, binds: Mapping[tree.Var, Any] | None = None) -> Any:
         """A function that takes arrays in the order of the inputs, or by name.
 
-        It returns a tensor, or a list of several. Of an expression that is no function, and has no free
-        variables, its value. ``binds`` are values for free variables of ``expr``.
+        It returns a tensor, or a list of several, with lists in it for tuples within a tuple. Of an
+        expression that is no function, and has no free variables, its value. ``binds`` are values for free
+        variables of ``expr``.
         """
         if expr is None or isinstance(expr, tree.GlobalVar):
             if self.mod is None:
@@ -257,7 +259,7 @@ class Executor:
         if binds:
             expr = bind(expr, binds)
         built = as_module(expr)
-        is_tuple = isinstance(main_function(built).ret_ty, relax.TupleType)
+        kind = main_function(built).ret_ty
         library = build(built, self.target, params=self.params)
         module = GraphModule(library["default"](library.device))
 
@@ -270,10 +272,7 @@ class Executor:
             if twice:
                 raise InputError(f"input '{twice[0]}' is given twice")
             module.run(**given, **keywords)
-            results: list[OutputTensor] = [
-                module.get_output(index) for index in range(module.get_num_outputs())
-            ]
-            return results if is_tuple else results[0]
+            return nested(kind, map(module.get_output, range(module.get_num_outputs())))
 
         is_value = isinstance(expr, tree.EXPRESSIONS) and not isinstance(expr, tree.Function)
         return call() if is_value and not free_variables(expr) else call
@@ -336,11 +335,6 @@ def _fitting(name: str, array: np.ndarray, parameter: relax.Var) -> np.ndarray:
             f"but the parameter is {dtype}[{wanted}]"
         )
     return array
-
-
-def _check_results(module: tvm.IRModule) -> None:
-    if any(isinstance(field, relax.TupleType) for field in fields_of(main_function(module).ret_ty)):
-        raise ModelError("main returns tuples within a tuple; return one flat tuple")
 
 
 def _alters_layouts() -> bool:

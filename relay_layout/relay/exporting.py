@@ -33,6 +33,14 @@ def function_to_tree(function: relax.Function) -> tree.Function:
     return _Exporter("main").run(function)
 
 
+def body_to_tree(body: relax.SeqExpr) -> tree.Expression:
+    """The body of a function; the function's parameters are free variables of it."""
+    exporter = _Exporter("main")
+    for parameter in relax.analysis.free_vars(body):
+        exporter.parameter(parameter)
+    return exporter.sequence(body)
+
+
 class _Exporter:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,15 +48,16 @@ class _Exporter:
         self.constants: dict[int, tree.Constant] = {}
 
     def run(self, function: relax.Function) -> tree.Function:
-        parameters = []
-        for parameter in function.params:
-            variable = tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))
-            self.values[parameter] = variable
-            parameters.append(variable)
-        body = self._sequence(function.body)
+        parameters = [self.parameter(parameter) for parameter in function.params]
+        body = self.sequence(function.body)
         return tree.Function(tuple(parameters), body, to_relay(function.ret_ty, f"the result of {self.name}"))
 
-    def _sequence(self, body: Expression) -> tree.Expression:
+    def parameter(self, parameter: relax.Var) -> tree.Var:
+        variable = tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))
+        self.values[parameter] = variable
+        return variable
+
+    def sequence(self, body: Expression) -> tree.Expression:
         if not isinstance(body, relax.SeqExpr):
             return self._expression(body)
         for block in body.blocks:
@@ -62,8 +71,8 @@ class _Exporter:
             if isinstance(value, relax.If):
                 return tree.If(
                     self._expression(value.cond),
-                    self._sequence(value.true_branch),
-                    self._sequence(value.false_branch),
+                    self.sequence(value.true_branch),
+                    self.sequence(value.false_branch),
                 )
             if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op):
                 return self._call(value)

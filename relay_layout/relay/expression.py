@@ -207,6 +207,21 @@ class Function(tree.Function):
     def __str__(self) -> str:
         return astext(self, show_meta_data=False)
 
+    def with_attr(
+        self, attr_key_or_dict: str | Mapping[str, Anything], attr_value: Anything = None
+    ) -> Function:
+        """The same function with an attribute of a name, or those of a dictionary."""
+        given = attr_key_or_dict
+        if isinstance(given, str):
+            given = {given: attr_value}
+        added = {str(name): _attribute(value) for name, value in given.items()}
+        return Function(self.params, self.body, self.ret_type, attrs={**self.attrs, **added})
+
+    def without_attr(self, attr_key: str) -> Function:
+        """The same function without an attribute."""
+        kept = {name: value for name, value in self.attrs.items() if name != attr_key}
+        return Function(self.params, self.body, self.ret_type, attrs=kept)
+
     def _shown_class(self) -> type:
         return relax.Function
 
@@ -273,24 +288,25 @@ def var(
     if shape is not None:
         type_annotation = TensorType(shape, dtype)
     kind: Anything = type_annotation
-    return tree.Var(str(name_hint), tree.TensorType((), kind) if isinstance(kind, str) else kind)
+    return tree.Var(str(name_hint), scalar_type(kind) if isinstance(kind, str) else kind)
 
 
 def const(value: Anything, dtype: Anything = None, span: object = None) -> tree.Constant:
     """A constant from a number, a list or an array.
 
-    Without a dtype, int64 becomes int32 and float64 float32; TVM's tensors keep theirs.
+    Without a dtype, int64 becomes int32 and float64 float32; TVM's tensors keep theirs. As in Relay, names of
+    dtypes without bits are numpy's here: "float" is float64.
     """
     del span
     if isinstance(value, tvm.runtime.Tensor):
         array = _array(value)
-        return tree.Constant(array if dtype is None else array.astype(dtype_text(dtype)))
+        return tree.Constant(array if dtype is None else array.astype(_array_dtype(dtype)))
     array = np.array(value)
     if array.dtype.kind not in "biuf" and not str(array.dtype).startswith(("bfloat", "float")):
         raise ValueError(f"relay.const takes a number or an array, not {type(value).__name__}")
     if dtype is None:
         dtype = {"int64": "int32", "float64": "float32"}.get(str(array.dtype), str(array.dtype))
-    return tree.Constant(array.astype(dtype_text(dtype)))
+    return tree.Constant(array.astype(_array_dtype(dtype)))
 
 
 def scalar_type(dtype: Anything) -> tree.TensorType:
@@ -358,13 +374,21 @@ def astext(source: Anything, show_meta_data: bool = True) -> str:
     return text if show_meta_data else text.split("\n#[metadata]", 1)[0]
 
 
+_WITHOUT_BITS = {"float": "float32", "int": "int32", "uint": "uint32"}
+"""What TVM takes names without a number of bits for."""
+
+
 def dtype_text(dtype: Anything) -> str:
-    """A dtype as text, from text or from what numpy takes for one."""
+    """A dtype as text, from text (where "float" is float32, as TVM has it) or what numpy takes for one."""
     if isinstance(dtype, str):
-        return str(dtype)
+        return _WITHOUT_BITS.get(dtype, str(dtype))
     if isinstance(dtype, type | np.dtype):
         return np.dtype(dtype).name
     return str(dtype)
+
+
+def _array_dtype(dtype: Anything) -> str:
+    return str(dtype) if isinstance(dtype, str) else dtype_text(dtype)
 
 
 def _extent(extent: Anything) -> int | None:

@@ -194,11 +194,11 @@ def _input_info(info: Any, default_dtype: Any) -> tuple[str, tuple[int, ...], st
     dtype = default_dtype
     if isinstance(shape, list | tuple) and len(shape) == 2 and isinstance(shape[0], list | tuple):
         shape, dtype = shape
-    return name, tuple(int(extent) for extent in shape), _DTYPES.get(dtype_text(dtype), dtype_text(dtype))
+    return name, tuple(int(extent) for extent in shape), _DTYPES.get(str(dtype), dtype_text(dtype))
 
 
-_DTYPES = {"float": "float32", "double": "float64", "int": "int32", "long": "int64", "half": "float16"}
-"""PyTorch's names of dtypes that are not numpy's."""
+_DTYPES = {"double": "float64", "long": "int64", "half": "float16"}
+"""PyTorch's names of dtypes that TVM does not have."""
 
 
 def _exported(torch: Any, model: Any, inputs: Sequence[tuple[str, tuple[int, ...], str]]) -> Any:

@@ -30,7 +30,7 @@ class ExprVisitor:
 
     def visit(self, expr: Any) -> Any:
         """What the method for the expression's class returns, remembered."""
-        if isinstance(expr, relax.Function) and not isinstance(expr, tree.EXPRESSIONS):
+        if isinstance(expr, relax.Function | relax.SeqExpr) and not isinstance(expr, tree.EXPRESSIONS):
             expr = as_matchable(expr)
         if expr not in self.memo_map:
             method = getattr(self, _METHODS[_class_of(expr)])

@@ -57,18 +57,14 @@ def along_axis(node: Node) -> Reading | None:
     rank = known[0][0]
     axis = int(node.attributes.axis) % rank
     labels = with_names(free(rank), {axis: exact("axis")})
-    shapes = [value.shape or () for value in node.operands]
+    shapes = [extents(value.shape or ()) for value in node.operands]
     uneven = {
         place: Label(Name("of another extent in another operand", place, Kind.WHOLE))
         for place in range(rank)
-        if place != axis and any(_differ(shape[place], shapes[0][place]) for shape in shapes)
+        if place != axis and any(shape[place] != shapes[0][place] for shape in shapes)
     }
     labels = with_names(labels, uneven)
     return Reading((labels,) * len(known[0]), (labels,) * len(known[1]), frozenset({"axis"}))
-
-
-def _differ(left: Any, right: Any) -> bool:
-    return isinstance(left, int) and isinstance(right, int) and left != right
 
 
 def _axes(given: Any, rank: int) -> list[int]:

@@ -13,6 +13,10 @@ from relay_layout.layout import Layout
 _DATA, _KERNEL, _RESULT = "data_layout", "kernel_layout", "out_layout"
 _KERNEL_OPERAND = {"relay.nn.deformable_conv2d": 2}
 """The operand that ``kernel_layout`` describes, where it is not the second."""
+_WITHOUT_OUTPUTS = "relay.image.dilation2d"
+"""Its kernel has one image of each channel, and its result the data's channels."""
+_OF_A_KERNEL = "relay.nn.conv2d_backward_weight"
+"""Its result is a kernel, and its attributes describe other operands than those that their names say."""
 
 
 def verify_module(module: tvm.IRModule) -> None:
@@ -55,7 +59,7 @@ def _calls(function: relax.Function) -> Iterator[tuple[str, relax.Call]]:
 
 def _problem(call: relax.Call) -> str | None:
     texts = _layout_texts(call)
-    if not texts:
+    if not texts or operator_name(call) == _OF_A_KERNEL:
         return None
     try:
         layouts = {name: Layout.parse(text) for name, text in texts.items()}
@@ -79,9 +83,9 @@ def _problem(call: relax.Call) -> str | None:
         return (
             f"attribute '{_RESULT}' is provided as {layouts[_RESULT]}, expected the axes of {layouts[data]}"
         )
-    if _KERNEL in tensors:
+    if _KERNEL in tensors and operator_name(call) != _WITHOUT_OUTPUTS:
         return _channels_problem(call, layouts, extents)
-    return _kept_problem(data, layouts, extents) if _keeps_channels(call) else None
+    return _kept_problem(_kept_axes(call), data, layouts, extents)
 
 
 def _layout_texts(call: relax.Call) -> dict[str, str]:
@@ -116,16 +120,19 @@ def _logical(name: str, layout: Layout, tensor: Any) -> Mapping[str, Extent] | s
         return f"attribute '{name}' is provided as {layout}: {error}"
 
 
-def _keeps_channels(call: relax.Call) -> bool:
-    """Whether an operator works on rows and columns only."""
+def _kept_axes(call: relax.Call) -> str:
+    """Axes of which an operator gives as much as it takes: it works on rows and columns."""
     name = operator_name(call)
-    return any(part in name for part in ("pool", "resize", "upsampling")) and "vision" not in name
+    if "vision" in name or not any(part in name for part in ("pool", "resize", "upsampling", "dilation")):
+        return ""
+    # It gives an image for each box.
+    return "C" if "crop" in name else "NC"
 
 
 def _kept_problem(
-    data: str, layouts: Mapping[str, Layout], extents: Mapping[str, Mapping[str, Extent]]
+    kept: str, data: str, layouts: Mapping[str, Layout], extents: Mapping[str, Mapping[str, Extent]]
 ) -> str | None:
-    for axis in "NC":
+    for axis in kept:
         wanted, provided = extents[data].get(axis), extents[_RESULT].get(axis)
         if isinstance(wanted, int) and isinstance(provided, int) and wanted != provided:
             return (

@@ -15,6 +15,7 @@ from relay_layout.relay.trees.matchable import as_matchable
 Matched = dict[DFPattern, list[tree.Expression]]
 """The expressions that patterns matched; those of operators are their names."""
 
+_LEAVES = (tree.Var, tree.Constant)
 _COMMUTATIVE = ("add", "multiply")
 
 
@@ -125,7 +126,10 @@ class Matcher:
         return all(_has_attribute(expression, name, value) for name, value in pattern.attrs.items())
 
     def dominator(self, pattern: patterns.DominatorPattern, expression: Any) -> bool:
-        """The child, and the nearest parent from which everything leads to it by way of the path."""
+        """The child, and the nearest parent from which everything leads to it by way of the path.
+
+        Nothing else leads there but variables and constants.
+        """
         if isinstance(expression, str) or not self._visit(pattern.child, expression):
             return False
         before = [part for part in post_order(expression) if part is not expression]
@@ -143,7 +147,7 @@ class Matcher:
     def _between(
         self, parent: tree.Expression, child: tree.Expression, before: Sequence[tree.Expression]
     ) -> list[tree.Expression] | None:
-        """What reads the parent on the way to the child; None where not all of that leads there."""
+        """What reads the parent on the way to the child; None where it leads elsewhere, or more there."""
         reading, between = {id(parent)}, []
         for part in before:
             if any(id(operand) in reading for operand in children(part)):
@@ -151,6 +155,9 @@ class Matcher:
                 between.append(part)
         inside = {*reading, id(child)}
         if not any(id(operand) in reading for operand in children(child)):
+            return None
+        operands = [operand for part in (*between, child) for operand in children(part)]
+        if not all(id(operand) in inside or isinstance(operand, _LEAVES) for operand in operands):
             return None
         parts = (parent, *between)
         leads = all(id(user) in inside for part in parts for user in self.users.get(id(part), ()))

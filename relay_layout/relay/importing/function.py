@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from tvm import relax
@@ -78,11 +79,13 @@ class FunctionImporter:
         self.builder = builder or relax.BlockBuilder()
         self.operations = Operations(self.builder)
         self.open_blocks = 0
+        self.names: dict[int, str] = {}
         self.has_branches = any(_has_branches(function) for function in functions.values())
 
     def run(self, main: tree.Function) -> relax.Function:
         """The Relax function of main."""
         frame = Frame()
+        self.names = _distinct_names([param for param in main.params if param.name not in self.bound])
         parameters = [(parameter, self._parameter(parameter)) for parameter in main.params]
         for parameter, value in parameters:
             frame.values[id(parameter)] = value
@@ -112,7 +115,7 @@ class FunctionImporter:
         if parameter.type is None:
             return Pending(parameter)
         try:
-            return relax.Var(parameter.name, to_relax(parameter.type, f"%{parameter.name}"))
+            return relax.Var(self.names[id(parameter)], to_relax(parameter.type, f"%{parameter.name}"))
         except ModelError as error:
             raise self._error(None, str(error)) from None
 
@@ -229,7 +232,8 @@ class FunctionImporter:
                 name = value.variable.name
                 if position not in found:
                     raise ModelError(f"%{name} is declared without a type, and {call.op} does not tell one")
-                value.value = relax.Var(name, to_relax(found[position], f"%{name}"))
+                kind = to_relax(found[position], f"%{name}")
+                value.value = relax.Var(self.names[id(value.variable)], kind)
 
     def _relay_type(self, value: Value) -> tree.RelayType | None:
         return None if isinstance(value, Closure) else to_relay(self._expression(value).ty)
@@ -287,6 +291,21 @@ def emit_expression(
     ModelError for what cannot be imported.
     """
     return FunctionImporter("expression", {}, {}, builder).value(expression, values)
+
+
+def _distinct_names(parameters: Sequence[tree.Var]) -> dict[int, str]:
+    """Names of inputs by parameter: of several ``x``, which Relay allows, later ones are ``x_1``, ``x_2``."""
+    taken = {parameter.name for parameter in parameters}
+    names: dict[int, str] = {}
+    first: set[str] = set()
+    for parameter in parameters:
+        name = parameter.name
+        if name in first:
+            name = next(new for index in count(1) if (new := f"{name}_{index}") not in taken)
+            taken.add(name)
+        first.add(parameter.name)
+        names[id(parameter)] = name
+    return names
 
 
 def _has_branches(function: tree.Function) -> bool:

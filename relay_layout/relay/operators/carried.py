@@ -6,7 +6,7 @@ type and replaces it in :func:`decompose`; both come from the one function that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
@@ -66,9 +66,9 @@ def attributes_of(expression: relax.Call) -> Attributes:
     return Attributes({name: plain(held.get(name)) for name in names})
 
 
-def decompose(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with carried operators replaced by the operators that they stand for."""
-    decomposition = _Decomposition(module)
+def decompose(module: tvm.IRModule, where: Callable[[relax.Call], bool] = lambda call: True) -> tvm.IRModule:
+    """The module with carried operators, those that ``where`` takes, replaced by what they stand for."""
+    decomposition = _Decomposition(module, where)
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             decomposition.builder_.update_func(variable, decomposition.visit_expr(function))
@@ -80,11 +80,15 @@ def decompose(module: tvm.IRModule) -> tvm.IRModule:
 class _Decomposition(PyExprMutator):
     """Replaces carried calls, binding by binding."""
 
+    def __init__(self, module: tvm.IRModule, where: Callable[[relax.Call], bool]) -> None:
+        super().__init__(module)
+        self.where = where
+
     def visit_call_(self, call: relax.Call) -> Expression:
         """What the operator stands for."""
         call = super().visit_call_(call)
         row = row_of(call)
-        if row is None or row.is_code:
+        if row is None or row.is_code or not self.where(call):
             return call
         return row.build(Scope(self.builder_), list(call.args), attributes_of(call))
 

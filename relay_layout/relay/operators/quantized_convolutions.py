@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import LayoutError, ModelError
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import Expression, constant, dtype_of
 from relay_layout.layout import grammar
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.convolutions import build_convolution, build_transposed
@@ -48,6 +48,18 @@ def _same_dtype(scope: Scope, left: Expression, right: Expression) -> tuple[Expr
     return relax.op.astype(left, common), relax.op.astype(right, common)
 
 
+def _is_one(value: Expression) -> bool:
+    """Whether a value is a vector of one number, which Relay takes for the number."""
+    return extents(value) == (1,)
+
+
+def _as_number(value: Expression) -> Expression:
+    if not _is_one(value):
+        return value
+    array = known(value)
+    return relax.op.squeeze(value, [0]) if array is None else constant(array.reshape(()))
+
+
 def _operands(
     scope: Scope,
     operands: Sequence[Expression],
@@ -55,10 +67,11 @@ def _operands(
     kernel_zero_point: Callable[[], Expression],
 ) -> tuple[Expression, Expression]:
     data, kernel, input_zero_point = operands[:3]
-    check_zero_point(input_zero_point, "the input zero point", scalar_only=True)
+    check_zero_point(input_zero_point, "the input zero point", scalar_only=not _is_one(input_zero_point))
     check_zero_point(operands[3], "the kernel zero point")
-    check_scale(operands[4], "the input scale", scalar_only=True)
+    check_scale(operands[4], "the input scale", scalar_only=not _is_one(operands[4]))
     check_scale(operands[5], "the kernel scale")
+    input_zero_point = _as_number(input_zero_point)
     wide = "int64" if out_dtype == "int64" else "int32"
     left, right = _same_dtype(
         scope, _shifted(data, input_zero_point, wide), _shifted(kernel, kernel_zero_point(), wide)

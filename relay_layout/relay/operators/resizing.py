@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of, is_static
+from relay_layout.ir import Expression, Extent, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain, relax_function
 from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of
@@ -58,8 +58,10 @@ def _rounding(method: str, mode: str, rounding: str) -> str:
     return _HALVES_UP if rounding == "round" or (not rounding and mode == "align_corners") else rounding
 
 
-def _resized(scope: Scope, data: Expression, dimensions: int, attributes: Mapping[str, Any]) -> Expression:
-    """``image.resize2d`` or ``image.resize3d`` of Relax, with complete attributes."""
+def _resized(
+    scope: Scope, data: Expression, dimensions: int, size: Sequence[Extent], attributes: Mapping[str, Any]
+) -> Expression:
+    """``image.resize2d`` or ``image.resize3d`` of Relax to a size, with complete attributes otherwise."""
     method = one_of(attributes["method"], _METHODS, "method")
     mode = one_of(attributes["coordinate_transformation_mode"], _MODES, "coordinate_transformation_mode")
     rounding = one_of(attributes["rounding_method"], _ROUNDINGS, "rounding_method")
@@ -74,7 +76,7 @@ def _resized(scope: Scope, data: Expression, dimensions: int, attributes: Mappin
         data = scope.emit(relax.op.astype(data, "float32"))
     resized = relax_function(f"image.resize{dimensions}d")(
         data,
-        positive("size", attributes["size"], dimensions),
+        tuple(size),
         tuple(float(value) for value in roi),
         layout,
         method,
@@ -89,7 +91,8 @@ def _resized(scope: Scope, data: Expression, dimensions: int, attributes: Mappin
 
 def _resize(dimensions: int, layout: str) -> Operator:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        return _resized(scope, operands[0], dimensions, attributes)
+        size = positive("size", attributes["size"], dimensions)
+        return _resized(scope, operands[0], dimensions, size, attributes)
 
     def export(call: relax.Call) -> Exported | None:
         values = {
@@ -183,31 +186,35 @@ _RESIZE_DEFAULTS = {
 
 
 def _upsampling(dimensions: int) -> Any:
-    """A resizing to rounded multiples of the extents."""
+    """A resizing to rounded multiples of the extents; to whole ones of those that are not known."""
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         layout = checked_layout(attributes.layout, dimensions, operands[0])
         shape = extents(operands[0])
-        size = []
+        size: list[Extent] = []
         for axis in SPATIAL[dimensions]:
             extent, factor = shape[layout.index(axis)], attributes[f"scale_{axis.lower()}"]
             if not math.isfinite(factor) or not factor > 0:
                 raise ModelError(f"scale_{axis.lower()} is {factor}; it must be positive")
-            if not isinstance(extent, int):
-                raise ModelError(f"the extent {axis} of the data must be known")
-            size.append(int(np.rint(np.float32(extent) * np.float32(factor))))
+            if isinstance(extent, int):
+                size.append(int(np.rint(np.float32(extent) * np.float32(factor))))
+            elif float(factor).is_integer():
+                size.append(extent * int(factor))
+            else:
+                raise ModelError(f"scale_{axis.lower()} is {factor}; the extent {axis} must be known for it")
+        if is_static(size):
+            positive("size", tuple(size), dimensions)
         if dimensions == 2:
             mode = "align_corners" if attributes.align_corners else "asymmetric"
         else:
             mode = attributes.coordinate_transformation_mode
         resizing = {
             **_RESIZE_DEFAULTS,
-            "size": tuple(size),
             "layout": layout,
             "method": attributes.method.removeprefix("bi" if dimensions == 2 else "tri"),
             "coordinate_transformation_mode": mode,
         }
-        return _resized(scope, operands[0], dimensions, resizing)
+        return _resized(scope, operands[0], dimensions, size, resizing)
 
     return build
 

@@ -10,32 +10,37 @@ from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, with_attributes
 
 
-def fold_scale_axis(module: tvm.IRModule) -> tvm.IRModule:
+def fold_scale_axis(module: tvm.IRModule, *, after: bool = True, before: bool = True) -> tvm.IRModule:
     """``conv(x, w) * s`` and ``(conv(x, w) + b) * s`` become ``conv(x, w * s)``, with ``b * s`` added;
     ``conv(x * s, w)`` without groups becomes ``conv(x, w * s)``.
 
-    ``s`` must have one value per channel, or one in all, and the product one reader.
+    ``s`` must have one value per channel, or one in all, and the product one reader. Only factors ``after``
+    convolutions, or ``before`` them, are taken where the other is False.
     """
     module = relax.transform.Normalize()(module)
-    module = rebuild_functions(module, lambda variable, function: _Folder(function).visit_expr(function))
+    module = rebuild_functions(
+        module, lambda variable, function: _Folder(function, after, before).visit_expr(function)
+    )
     module = relax.transform.CanonicalizeBindings()(module)
     return relax.transform.DeadCodeElimination()(module)
 
 
 @mutator
 class _Folder(PyExprMutator):
-    def __init__(self, function: relax.Function) -> None:
+    def __init__(self, function: relax.Function, after: bool, before: bool) -> None:
         super().__init__()
         self.uses = count_uses(function)
+        self.after = after
+        self.before = before
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """Products after a convolution and before one; other calls only get their new arguments."""
         call = super().visit_call_(call)
         name = operator_name(call)
-        if name == "multiply":
+        if name == "multiply" and self.after:
             folded = self._after(call)
             return call if folded is None else folded
-        if name == "nn.conv2d":
+        if name == "nn.conv2d" and self.before:
             folded = self._before(call)
             return call if folded is None else folded
         return call

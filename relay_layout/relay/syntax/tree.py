@@ -259,11 +259,28 @@ class GlobalVar(Node):
         return self.name
 
 
+class Values(np.ndarray):
+    """An array that scripts also read as they read TVM's tensors. What is computed of it is numpy's own."""
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+    def numpy(self) -> np.ndarray:
+        """The same values as an array of numpy's own."""
+        return self.view(np.ndarray)
+
+    asnumpy = numpy
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constant(Node):
     """A tensor with its values."""
 
     data: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", self.data.view(Values))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

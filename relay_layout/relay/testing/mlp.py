@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import tvm
@@ -21,7 +20,7 @@ def get_net(
     dtype: str = "float32",
 ) -> Function:
     """Layers of 128, 64 and ``num_classes``, the first two with ReLU, and softmax."""
-    data = var("data", shape=(batch_size, prod(image_shape)), dtype=dtype)
+    data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     net = nn.relu(layers.dense_add_bias(nn.batch_flatten(data), units=128, name="fc1"))
     net = nn.relu(layers.dense_add_bias(net, units=64, name="fc2"))
     net = nn.softmax(layers.dense_add_bias(net, units=num_classes, name="fc3"))

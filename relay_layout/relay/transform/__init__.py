@@ -7,6 +7,7 @@ and in canonical form from the start, so some passes that Relay needed have litt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -19,6 +20,8 @@ from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
+from relay_layout.relay.passes.folding import folded, folded_with_quantized
+from relay_layout.relay.passes.function_pass import function_pass
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
@@ -26,13 +29,15 @@ from relay_layout.relay.transform import mixed_precision
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
-from relay_layout.rewrite.fold import fold_constants
 from relay_layout.targets import resolve_target
 from relay_layout.verify import verify_module
 
 PassContext = tvm.transform.PassContext
 Sequential = tvm.transform.Sequential
 """Both are TVM's; Relay had them here first."""
+
+build_config = PassContext
+"""What Relay called it before version 0.7."""
 
 __getattr__ = refuser(__name__)
 
@@ -47,16 +52,9 @@ def CanonicalizeOps() -> tvm.transform.Pass:
     return relax.transform.Normalize()
 
 
-def FoldConstant() -> tvm.transform.Pass:
-    """Operators on constants alone become constants."""
-
-    def run(module: tvm.IRModule) -> tvm.IRModule:
-        module = relax.transform.CanonicalizeBindings()(fold_constants(relax.transform.Normalize()(module)))
-        return tvm.transform.Sequential(
-            [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
-        )(module)
-
-    return _pass(run, "relay_layout.relay.FoldConstant")
+def FoldConstant(fold_qnn: bool = False) -> tvm.transform.Pass:
+    """Operators on constants alone become constants, with ``fold_qnn`` those on quantized ones as well."""
+    return _pass(folded_with_quantized if fold_qnn else folded, "relay_layout.relay.FoldConstant")
 
 
 def SimplifyInference() -> tvm.transform.Pass:
@@ -69,14 +67,27 @@ def FoldScaleAxis() -> tvm.transform.Pass:
     return _pass(fold_scale_axis, "relay_layout.relay.FoldScaleAxis")
 
 
+def ForwardFoldScaleAxis() -> tvm.transform.Pass:
+    """Multiplications along the channels before convolutions, taken into their weights."""
+    return _pass(partial(fold_scale_axis, after=False), "relay_layout.relay.ForwardFoldScaleAxis")
+
+
+def BackwardFoldScaleAxis() -> tvm.transform.Pass:
+    """Multiplications along the channels after convolutions, taken into their weights."""
+    return _pass(partial(fold_scale_axis, before=False), "relay_layout.relay.BackwardFoldScaleAxis")
+
+
 def FoldExplicitPadding() -> tvm.transform.Pass:
     """nn.pad before a convolution or pooling, with the value that this pads with itself, taken into it."""
     return _pass(fold_explicit_padding, "relay_layout.relay.FoldExplicitPadding")
 
 
 def SimplifyExpr() -> tvm.transform.Pass:
-    """What :func:`relay.build` simplifies before it chooses layouts, done here already."""
-    return _pass(canonicalize, "relay_layout.relay.SimplifyExpr")
+    """What :func:`relay.build` simplifies before it chooses layouts, done here already.
+
+    Operators that Relax lacks stay as they are, so that the module can still be printed as Relay.
+    """
+    return _pass(partial(canonicalize, keep_carried=True), "relay_layout.relay.SimplifyExpr")
 
 
 def DynamicToStatic() -> tvm.transform.Pass:
@@ -183,6 +194,7 @@ def _pass(
 
 __all__ = [
     "AlterOpLayout",
+    "BackwardFoldScaleAxis",
     "CanonicalizeOps",
     "ConvertLayout",
     "DeadCodeElimination",
@@ -191,6 +203,7 @@ __all__ = [
     "FoldConstant",
     "FoldExplicitPadding",
     "FoldScaleAxis",
+    "ForwardFoldScaleAxis",
     "InferType",
     "LayoutConfig",
     "PassContext",
@@ -199,5 +212,7 @@ __all__ = [
     "SimplifyExpr",
     "SimplifyInference",
     "ToMixedPrecision",
+    "build_config",
+    "function_pass",
     "mixed_precision",
 ]

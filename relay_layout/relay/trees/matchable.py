@@ -7,16 +7,18 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.exporting import function_to_tree
+from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import as_expression
 from relay_layout.relay.syntax import post_order, tree
 from relay_layout.relay.trees.rebuilding import rebuilt
 
 
 def as_matchable(expr: Any) -> tree.Expression:
-    """What a script built, as it is, or a function of a module with its biases as ``nn.bias_add``, which
-    patterns and visitors of scripts ask for. TypeError for anything else.
+    """What a script built, as it is, or a function of a module or its body, with biases as ``nn.bias_add``,
+    which patterns and visitors of scripts ask for. TypeError for anything else.
     """
+    if isinstance(expr, relax.SeqExpr):
+        return with_bias_adds(body_to_tree(expr))
     if isinstance(expr, relax.Function) and not isinstance(expr, tree.EXPRESSIONS):
         return with_bias_adds(function_to_tree(expr))
     return as_expression(expr)

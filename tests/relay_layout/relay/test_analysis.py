@@ -238,6 +238,10 @@ def test_multiply_adds_of_products_and_transposed_convolutions() -> None:
     assert relay.analysis.get_total_mac_number(product) == 2 * 3 * 5 * 4
     turned = relay.nn.batch_matmul(left, relay.var("turned", shape=(2, 4, 5)), transpose_b=False)
     assert relay.analysis.get_total_mac_number(turned) == 2 * 3 * 5 * 4
+    matrix, columns = relay.var("matrix", shape=(3, 4)), relay.var("columns", shape=(4, 7))
+    assert relay.analysis.get_total_mac_number(relay.nn.matmul(matrix, columns)) == 3 * 4 * 7
+    rows = relay.var("rows", shape=(7, 4))
+    assert relay.analysis.get_total_mac_number(relay.nn.matmul(matrix, rows, transpose_b=True)) == 3 * 4 * 7
     image, kernel = relay.var("image", shape=(1, 6, 8, 8)), relay.var("kernel", shape=(6, 4, 3, 3))
     transposed = relay.nn.conv2d_transpose(image, kernel, channels=4, kernel_size=(3, 3))
     assert relay.analysis.get_total_mac_number(transposed) == 10 * 10 * 4 * 6 * 3 * 3
@@ -248,3 +252,12 @@ def test_multiply_adds_of_open_extents_are_not_known() -> None:
     with pytest.raises(ModelError) as raised:
         relay.analysis.get_total_mac_number(open_batch)
     assert str(raised.value) == "nn.conv2d: shape [None, 4, 6, 6] is open, multiply-adds cannot be counted"
+
+
+def test_bodies_of_functions_are_looked_at_as_well():
+    x = relay.var("x", shape=(2, 3))
+    body = tvm.IRModule.from_expr(relay.nn.relu(x) + relay.exp(x))["main"].body
+    assert [variable.name_hint for variable in relay.analysis.free_vars(body)] == ["x"]
+    found = []
+    relay.analysis.post_order_visit(body, lambda part: found.append(getattr(part, "op", None)))
+    assert [operator for operator in found if operator] == ["nn.relu", "exp", "add"]

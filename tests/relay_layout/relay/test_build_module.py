@@ -194,10 +194,27 @@ def test_libraries_are_called_by_their_name():
         library["other"]
 
 
-def test_tuples_within_tuples_are_refused():
-    x = relay.var("x", shape=(2,))
-    with pytest.raises(ModelError, match="main returns tuples within a tuple; return one flat tuple"):
-        relay.build(relay.Tuple([x, relay.Tuple([x])]), "llvm")
+def test_a_call_of_several_results_may_be_the_result():
+    data = relay.var("x", shape=(6,))
+    results = relay.create_executor("graph").evaluate(
+        relay.Function([data], relay.split(data, (1, 4)).astuple())
+    )(np.arange(6, dtype="float32"))
+    assert [result.numpy().tolist() for result in results] == [[0], [1, 2, 3], [4, 5]]
+
+
+def test_tuples_within_tuples_are_outputs_in_order():
+    x = relay.var("x", shape=(4,))
+    parts = relay.split(x, 2)
+    function = relay.Function([x], relay.Tuple([relay.Tuple([x, parts.astuple()]), relay.exp(x)]))
+    data = np.arange(4, dtype="float32")
+    module = relay.graph_executor.GraphModule(relay.build(function, "llvm")["default"](tvm.cpu()))
+    module.run(x=data)
+    flat = [module.get_output(index).numpy() for index in range(module.get_num_outputs())]
+    for result, expected in zip(flat, (data, data[:2], data[2:], np.exp(data)), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    (same, (low, high)), powers = relay.create_executor("graph").evaluate(function)(data)
+    for result, expected in zip((same, low, high, powers), flat, strict=True):
+        np.testing.assert_array_equal(result.numpy(), expected)
 
 
 def test_modules_without_main_are_refused():

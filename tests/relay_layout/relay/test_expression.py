@@ -77,10 +77,16 @@ def test_operators_refuse_what_is_no_expression():
         (np.float16(1), None, "float16"),
         (1, "int64", "int64"),
         (1, np.float64, "float64"),
+        (1, "float", "float64"),
     ],
 )
 def test_const_dtypes(value, dtype, expected):
     assert str(relay.const(value, dtype).data.dtype) == expected
+
+
+def test_attributes_take_dtypes_without_bits():
+    cast = relay.cast(relay.var("x", shape=(2,)), "int")
+    assert cast.checked_type == tree.TensorType((2,), "int32")
 
 
 def test_const_keeps_the_dtype_of_a_tensor_and_copies_it():
@@ -89,6 +95,14 @@ def test_const_keeps_the_dtype_of_a_tensor_and_copies_it():
     array[0] = 1
     assert constant.data.dtype == np.int64
     assert not constant.data.any()
+
+
+def test_values_are_read_as_arrays_and_as_tensors():
+    constant = relay.const([1.0, 2.0])
+    assert type(constant.data.numpy()) is np.ndarray
+    assert constant.data.asnumpy().tolist() == constant.data.tolist() == [1, 2]
+    assert type(constant.data * 2) is np.ndarray
+    assert type(1 / relay.const(4.0).data) is np.float32
 
 
 def test_const_refuses_text():
@@ -102,10 +116,12 @@ def test_const_refuses_text():
         (relay.var("x", shape=(1, relay.Any(), np.int64(3))), tree.TensorType((1, None, 3), "float32")),
         (relay.var("x", relay.TensorType([2], "int8")), tree.TensorType((2,), "int8")),
         (relay.var("x", "int32"), tree.TensorType((), "int32")),
+        (relay.var("x", "uint"), tree.TensorType((), "uint32")),
+        (relay.var("x", shape=(2,), dtype="float"), tree.TensorType((2,), "float32")),
         (relay.var("x", shape=(tvm.tirx.Var("n", "int64"), tvm.tirx.IntImm("int64", 4))), None),
         (relay.var("x"), None),
     ],
-    ids=["shape", "type", "scalar", "symbolic", "untyped"],
+    ids=["shape", "type", "scalar", "scalar without bits", "without bits", "symbolic", "untyped"],
 )
 def test_var(variable, kind):
     if variable.type is not None and kind is None:

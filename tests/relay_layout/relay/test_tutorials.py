@@ -121,13 +121,13 @@ def test_convert_layout_with_a_callback():
 def test_saving_and_loading_parameters():
     module, params = testing.mlp.get_workload(2)
     loaded = relay.load_param_dict(relay.save_param_dict(params))
-    data = np.random.default_rng(0).standard_normal((2, 784)).astype("float32")
+    data = np.random.default_rng(0).standard_normal((2, 1, 28, 28)).astype("float32")
     first, second = (
         relay.create_executor("graph", module, params=given).evaluate()(data).numpy()
         for given in (params, loaded)
     )
     np.testing.assert_array_equal(first, second)
-    hidden = data
+    hidden = data.reshape(2, -1)
     for name in ("fc1", "fc2"):
         hidden = np.maximum(hidden @ params[f"{name}_weight"].numpy().T, 0)
     logits = hidden @ params["fc3_weight"].numpy().T

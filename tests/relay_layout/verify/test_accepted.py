@@ -190,3 +190,18 @@ def test_a_callback_is_told_from_the_operator_as_it_is() -> None:
     node = build_graph(function_of(written(op.nn.relu))).nodes[0]
     original = unchanged(node)
     assert Signature(original.operands, original.results, by_callback=True) != original
+
+
+def test_lists_of_updates_of_any_size_are_accepted() -> None:
+    shapes = {"data": named("a", "b"), "places": named("c", "d"), "updates": named("e", "f")}
+    dtypes = ("float32", "int64", "float32")
+    inputs = [
+        relax.Var(name, relax.TensorType(shape, dtype))
+        for (name, shape), dtype in zip(shapes.items(), dtypes, strict=True)
+    ]
+    builder = relax.BlockBuilder()
+    with builder.function("main", inputs):
+        with builder.dataflow():
+            put = builder.emit_output(op.scatter_elements(*inputs, axis=0))
+        builder.emit_func_output(put)
+    layout_graphs.converted_to(builder.get(), "NHWC")

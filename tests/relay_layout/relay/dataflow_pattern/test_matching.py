@@ -142,6 +142,14 @@ DIFFERS: dict[str, tuple[DFPattern, Any]] = {
         branches(relay.exp, lambda start: relay.nn.softmax(start)),
     ),
     "a sum of others": (diamond(wildcard()), X + Y),
+    "another start on the other side": (
+        diamond(ELEMENTWISE(wildcard())),
+        relay.exp(conv()) + relay.tanh(conv()),
+    ),
+    "another input on the other side": (
+        diamond(ELEMENTWISE(wildcard())),
+        relay.exp(conv()) + relay.tanh(X),
+    ),
     "a start that is read elsewhere": (
         is_tuple(
             [dominates(RELU(wildcard()), ELEMENTWISE(wildcard()), ADD(wildcard(), wildcard())), wildcard()]
@@ -167,6 +175,15 @@ def test_functions_of_modules_match_as_relay() -> None:
     module = tvm.IRModule.from_expr(relay.nn.relu(BIASED))
     pattern = FunctionPattern(None, RELU(BIAS(CONV(wildcard(), wildcard()), wildcard())))
     assert pattern.match(module["main"])
+    assert pattern.body.match(module["main"].body)
+
+
+def test_attributes_of_functions() -> None:
+    named = relay.Function([X], relay.nn.relu(X)).with_attr("Composite", "net.relu")
+    pattern = FunctionPattern([wildcard()], RELU(wildcard())).has_attr({"Composite": "net.relu"})
+    assert pattern.match(named)
+    assert not pattern.match(named.without_attr("Composite"))
+    assert pattern.match(named.without_attr("Composite").with_attr({"Composite": "net.relu", "other": 1}))
 
 
 @pytest.mark.parametrize(("axis", "rank"), [(1, 4), (3, 4), (1, 2), (-1, 3), (0, 3)])

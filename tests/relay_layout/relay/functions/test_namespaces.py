@@ -104,6 +104,11 @@ def test_importing_relay_is_quick():
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
 
 
+def test_operators_on_quantized_tensors_are_also_without_op():
+    assert relay.qnn.requantize is relay.qnn.op.requantize
+    assert {"op", "transform", "add", "conv2d"} <= set(dir(relay.qnn))
+
+
 def test_qnn_passes_replace_quantized_operators():
     import tvm
 

@@ -15,6 +15,7 @@ from relay_layout.relay.syntax import (
     Let,
     Module,
     TensorType,
+    Tuple,
     Var,
     print_text,
     read_text,
@@ -207,3 +208,20 @@ def test_constants_are_shared() -> None:
     module = from_tree(Module({"main": function}))
     calls = [binding.value for block in module["main"].body.blocks for binding in block.bindings]
     assert calls[0].args[1].same_as(calls[1].args[1])
+
+
+def test_inputs_of_one_name_are_told_apart() -> None:
+    kinds = [TensorType((2, size), "float32") for size in (1, 2, 3, 4)]
+    inputs = [Var(name, kind) for name, kind in zip(("x", "x", "x_1", "x"), kinds, strict=True)]
+    joined = Call("concatenate", (Tuple(tuple(inputs)),), {"axis": 1})
+    main = from_tree(Function(tuple(inputs), joined))["main"]
+    names = [str(parameter.name) for parameter in main.params]
+    assert names == ["x", "x_2", "x_1", "x_3"]
+    assert [int(parameter.ty.shape.values[1]) for parameter in main.params] == [1, 2, 3, 4]
+
+
+def test_inputs_of_one_name_without_a_type() -> None:
+    data = Var("x", TensorType((2, 3), "float32"))
+    weight = Var("x")
+    main = from_tree(Function((data, weight), Call("nn.dense", (data, weight), {"units": 4})))["main"]
+    assert [str(parameter.name) for parameter in main.params] == ["x", "x_1"]

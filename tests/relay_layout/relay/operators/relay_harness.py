@@ -12,6 +12,7 @@ from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import decompose
 from relay_layout.relay.syntax import print_text, read_text
+from relay_layout.verify import verify_module
 
 
 def relay_type(array: np.ndarray) -> str:
@@ -27,8 +28,9 @@ def program(body: str, **inputs: np.ndarray) -> str:
 
 
 def imported(text: str) -> tvm.IRModule:
-    """The Relax module of a text, which must come back the same after printing it as Relay."""
+    """The Relax module of a text, consistent and the same after printing it as Relay."""
     module = from_tree(read_text(text, "test"), name="test")
+    verify_module(module)
     printed = print_text(to_tree(module))
     again = from_tree(read_text(printed, "printed"), name="printed")
     assert tvm_ffi.structural_equal(module, again), f"not the same after printing as Relay:\n{printed}"

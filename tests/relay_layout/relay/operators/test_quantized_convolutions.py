@@ -8,7 +8,9 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import shape_of
+from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators.quantized_convolutions import along_output_channels
+from relay_layout.relay.syntax import read_text
 
 RANDOM = np.random.default_rng(1)
 
@@ -80,6 +82,17 @@ def test_conv2d() -> None:
     for result, wanted in zip(results, expected, strict=True):
         assert result.dtype == "int32"
         np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_vector_of_one_number_is_the_number(known: bool) -> None:
+    x, w = _int("uint8", 1, 2, 4, 4), _int("int8", 3, 2, 3, 3)
+    inputs = {"x": x, "w": w, "zero": np.array([7], "int32"), "scale": np.array([0.5], "float32")}
+    bound = ("zero", "scale") if known else ()
+    call = 'qnn.conv2d(%x, %w, %zero, 0, %scale, 0.25f, channels=3, kernel_size=[3, 3], out_dtype="int32")'
+    module = from_tree(read_text(program(call, **inputs)), {name: inputs[name] for name in bound})
+    (result,) = execute(module, [array for name, array in inputs.items() if name not in bound])
+    np.testing.assert_array_equal(result, _convolved(x.astype("int32") - 7, w))
 
 
 def test_conv2d_layouts_and_groups() -> None:

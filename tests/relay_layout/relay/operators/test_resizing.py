@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from relay_harness import evaluate, imported, program
+from relay_harness import evaluate, execute, imported, program
 
 from relay_layout.errors import ModelError
+from relay_layout.relay.importing import from_tree
+from relay_layout.relay.syntax import read_text
 
 RANDOM = np.random.default_rng(3)
 MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn")
@@ -157,6 +159,17 @@ def test_resize1d_and_resize3d() -> None:
     ]
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, wanted, atol=2e-5)
+
+
+def test_upsampling_of_images_of_any_size() -> None:
+    text = "def @main(%x: Tensor[(1, 2, ?, ?), float32]) {{ nn.upsampling(%x, scale_h={}f, scale_w=3f) }}"
+    module = from_tree(read_text(text.format(2)))
+    for size in ((3, 5), (4, 1)):
+        x = RANDOM.standard_normal((1, 2, *size)).astype("float32")
+        (result,) = execute(module, [x])
+        np.testing.assert_array_equal(result, x.repeat(2, 2).repeat(3, 3))
+    with pytest.raises(ModelError, match=r"scale_h is 1.5; the extent H must be known for it"):
+        from_tree(read_text(text.format(1.5)))
 
 
 def test_upsampling() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pass_harness import assert_same, function
 from tvm import relax
 
+from relay_layout.relay import transform
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from tests.module_operators import operators
 
@@ -73,3 +74,20 @@ def test_a_product_with_two_readers_stays() -> None:
 
     before = function(build, X, W, (8, 1, 1))
     assert operators(fold_scale_axis(before)) == operators(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("ForwardFoldScaleAxis", "after"), ("BackwardFoldScaleAxis", "before")]
+)
+def test_one_side_alone(name: str, kept: str) -> None:
+    before = function(
+        lambda x, w, s, t: op.multiply(conv(op.multiply(x, s), w), t), X, W, (4, 1, 1), (8, 1, 1)
+    )
+    after = getattr(transform, name)()(before)
+    assert_same(before, after)
+    main = after["main"]
+    values = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
+    (convolution,) = [value for value in values.values() if value.op.name == "relax.nn.conv2d"]
+    scaled_before = convolution.args[0] in values
+    scaled_after = values[main.body.body].op.name == "relax.multiply"
+    assert (scaled_before, scaled_after) == (kept == "before", kept == "after")

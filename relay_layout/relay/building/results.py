@@ -1,0 +1,50 @@
+"""Results of main that are tuples within tuples: flat where a network runs, nested where scripts get them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from relay_layout.ir import Expression, fields_of, function_attributes, with_main
+
+
+def with_flat_results(module: tvm.IRModule) -> tvm.IRModule:
+    """The module whose main gives the tensors in all tuples of its result in one, in order."""
+    main = module["main"]
+    if not any(isinstance(kind, relax.TupleType) for kind in fields_of(main.ret_ty)):
+        return module
+    body = main.body
+    leaves = list(_leaves(body.body, main.ret_ty))
+    kinds = relax.TupleType(list(_leaf_types(main.ret_ty)))
+    flat = relax.SeqExpr(body.blocks, relax.Tuple(leaves))
+    function = relax.Function(main.params, flat, kinds, is_pure=main.is_pure)
+    for name, value in function_attributes(main).items():
+        function = function.with_attr(name, value)
+    module = relax.transform.Normalize()(with_main(module, function))
+    return relax.transform.CanonicalizeBindings()(module)
+
+
+def nested(kind: Any, tensors: Iterator[Any]) -> Any:
+    """Tensors of a flat result as lists in the form of its type; one tensor as it is."""
+    if isinstance(kind, relax.TupleType):
+        return [nested(field, tensors) for field in kind.fields]
+    return next(tensors)
+
+
+def _leaves(value: Expression, kind: Any) -> Iterator[Expression]:
+    if not isinstance(kind, relax.TupleType):
+        yield value
+        return
+    for place, field in enumerate(kind.fields):
+        yield from _leaves(relax.TupleGetItem(value, place), field)
+
+
+def _leaf_types(kind: Any) -> Iterator[Any]:
+    for field in fields_of(kind):
+        yield from _leaf_types(field) if isinstance(field, relax.TupleType) else (field,)
+
+
+__all__ = ["nested", "with_flat_results"]

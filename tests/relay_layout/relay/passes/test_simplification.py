@@ -1,0 +1,35 @@
+"""What passes simplify is Relay still."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+from relay_layout import relay
+
+X = relay.var("x", shape=(2, 3, 4, 5))
+CASES = {
+    "argmax": relay.argmax(X + relay.const(0.0), axis=1),
+    "nn.lrn": relay.nn.lrn(X, size=3),
+    "log2": relay.log2(relay.abs(X)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("make", [relay.transform.SimplifyExpr, relay.qnn.transform.CanonicalizeOps])
+def test_operators_that_relax_lacks_are_kept(name: str, make: object) -> None:
+    module = make()(tvm.IRModule.from_expr(CASES[name]))  # type: ignore[operator]
+    assert relay.analysis.list_op_freqs(module)[name] == 1
+    assert relay.astext(relay.fromtext(relay.astext(module))) == relay.astext(module)
+
+
+def test_simplified_networks_compute_the_same() -> None:
+    quantized = relay.qnn.quantize(X, relay.const(0.5), relay.const(3), out_dtype="int8")
+    net = relay.argmax(relay.qnn.dequantize(quantized, relay.const(0.5), relay.const(3)), axis=1)
+    module = tvm.IRModule.from_expr(relay.Function([X], net))
+    data = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype("float32")
+    expected = np.argmax(np.clip(np.round(data * 2) + 3, -128, 127), axis=1)
+    for change in (relay.transform.SimplifyExpr(), relay.qnn.transform.CanonicalizeOps()):
+        result = relay.create_executor("graph", change(module)).evaluate()(data).numpy()
+        np.testing.assert_array_equal(result, expected)
