@@ -39,8 +39,8 @@ CACHED_BYTES_PER_CYCLE = 32.0
 """The rate at which such weights are read."""
 
 L2_CYCLES_PER_VECTOR = 2.4
-"""Cycles to load one vector from the level-2 cache. Measured on 512 channels of 3 taps in tiles of 3 pixels and
-4 vectors of channels: 2.2; on a Zen 4, of 4 taps in tiles of 2 pixels and 2 vectors: 3."""
+"""Cycles to load one vector from the level-2 cache. Measured on 512 channels of 3 taps in tiles of 3 pixels
+and 4 vectors of channels: 2.2; on a Zen 4, of 4 taps in tiles of 2 pixels and 2 vectors: 3."""
 
 REORDERED = 256
 """The least reorder window of an out-of-order core, in instructions; a multiply-add counts as two."""

@@ -12,8 +12,8 @@ from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, volume
 SIGNAL, IMAGE, VOLUME = 16000, 224, 64
 """What a symbolic size of a network's input counts as: a second of speech, an image, a patch of a scan.
 
-Later extents, which are functions of it, become as small as they are in that network: speech 320 times, images
-and volumes 32 and 16 times smaller.
+Later extents, which are functions of it, become as small as they are in that network: speech 320 times,
+images and volumes 32 and 16 times smaller.
 """
 
 
