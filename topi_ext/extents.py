@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tvm import tirx
+from tvm import sym, tirx
 
 
 def fixed(extent: Any) -> int | None:
@@ -24,9 +24,14 @@ def size_of(extents: Sequence[Any]) -> int | None:
     return prod(numbers) if len(numbers) == len(extents) else None
 
 
+def simplified(extent: Any) -> Any:
+    """The extent in the form that Relax infers it in, so that both are known to be the same."""
+    return as_int(sym.Analyzer().simplify(extent)) if isinstance(extent, tirx.Expr) else extent
+
+
 def is_one(extent: Any) -> bool:
     """Whether an extent is static, and one."""
     return fixed(extent) == 1
 
 
-__all__ = ["as_int", "fixed", "is_one", "size_of"]
+__all__ = ["as_int", "fixed", "is_one", "simplified", "size_of"]

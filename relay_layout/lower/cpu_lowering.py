@@ -18,6 +18,7 @@ from relay_layout.lower.legalize.product_rows import multiply_as_rows
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.legalize.rejoined_parts import merge_parts
 from relay_layout.lower.legalize.scattering import scatter_rows
+from relay_layout.lower.legalize.transposed import by_phases
 from relay_layout.lower.legalize.views import merge_views
 from relay_layout.lower.lowering import Lowering
 from relay_layout.targets import CpuTarget
@@ -42,6 +43,7 @@ class CpuLowering(Lowering):
         return [
             as_pass(unroll_layers, self.target.name, has_loop=True),
             as_pass(multiply_as_rows),
+            as_pass(by_phases),
             as_pass(by_pixel_rows, self.target),
             as_pass(lower_integers, self.target),
             as_pass(merge_views),

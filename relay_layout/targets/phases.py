@@ -24,9 +24,9 @@ LARGEST_BLOCK = 16
 class PhaseAxis:
     """One spatial axis: for each phase a convolution of ``window`` taps, padded by ``before`` and ``after``.
 
-    Element p of the ``extent`` elements of the result is in phase ``(p + skipped) % stride``, at
-    ``(p + skipped) // stride``. Phases from ``phases`` on have no tap, and are zero. ``stacked`` is the
-    extent of a phase; both extents may be symbolic. ``is_identity`` where the only phase is the result.
+    Of data of extent n, a phase has ``n + grown`` elements and the result ``n * stride + beyond``. Element p
+    of the result is in phase ``(p + skipped) % stride``, at ``(p + skipped) // stride``. Phases from
+    ``phases`` on have no tap, and are zero.
     """
 
     stride: int
@@ -35,9 +35,13 @@ class PhaseAxis:
     before: int
     after: int
     skipped: int
-    extent: Extent
-    stacked: Extent
-    is_identity: bool
+    grown: int
+    beyond: int
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the only phase is the result."""
+        return self.stride == 1 and self.skipped == 0 and self.grown == self.beyond
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Phases:
     @property
     def image(self) -> tuple[Extent, ...]:
         """Spatial extents of the stacked phases."""
-        return tuple(axis.stacked for axis in self.axes)
+        return tuple(size + axis.grown for size, axis in zip(self.convolution.image, self.axes, strict=True))
 
     @property
     def needs_copy(self) -> bool:
@@ -87,9 +91,8 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
     if any(apart > 1 and stride > 1 for apart, stride in zip(dilation, strides, strict=True)):
         return None
     axes = tuple(
-        _axis(size, kernel, stride, apart, before, after - more)
-        for size, kernel, stride, apart, before, after, more in zip(
-            convolution.image,
+        _axis(kernel, stride, apart, before, after - more)
+        for kernel, stride, apart, before, after, more in zip(
             convolution.kernel,
             strides,
             dilation,
@@ -122,7 +125,7 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
     return phases
 
 
-def _axis(size: Extent, kernel: int, stride: int, dilation: int, before: int, after: int) -> PhaseAxis:
+def _axis(kernel: int, stride: int, dilation: int, before: int, after: int) -> PhaseAxis:
     """``after`` is what the result leaves out there, negative where it is longer."""
     span = dilation * (kernel - 1)
     window = -(-kernel // stride)
@@ -130,18 +133,15 @@ def _axis(size: Extent, kernel: int, stride: int, dilation: int, before: int, af
     # More padding than the window reaches would be a crop of the data; the copy leaves it out instead.
     front = max(0, reach - before // stride)
     back = max(0, (span - after) // stride)
-    skipped = before - stride * (reach - front)
-    lost = front + back - reach
     return PhaseAxis(
         stride,
         min(stride, kernel),
         window,
         front,
         back,
-        skipped,
-        extent=(size - 1) * stride + (span + 1 - before - after),
-        stacked=size + lost,
-        is_identity=stride == 1 and skipped == 0 and lost == span - before - after,
+        skipped=before - stride * (reach - front),
+        grown=front + back - reach,
+        beyond=span + 1 - stride - before - after,
     )
 
 

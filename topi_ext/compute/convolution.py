@@ -22,6 +22,7 @@ from topi_ext.compute.geometry import (
     widened,
 )
 from topi_ext.compute.padding import pad
+from topi_ext.extents import simplified
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
@@ -278,7 +279,7 @@ def _direct(
 
     workload = workload_of(geometry)
     spatial = (workload.out_depth, workload.out_height, workload.out_width)[-len(geometry.spatial) :]
-    shape = geometry.out_shape(spatial)
+    shape = geometry.out_shape([simplified(extent) for extent in spatial])
     name, described = f"conv{len(geometry.spatial)}d", _described(workload, known)
     if not geometry.padded_lanes:
         return te.compute(shape, element, name=name, attrs=described)

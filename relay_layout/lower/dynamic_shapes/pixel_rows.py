@@ -1,11 +1,12 @@
-"""Pointwise convolutions of images of any size: products of rows, one for each pixel of all images.
+"""Pointwise convolutions of data of any size: products of rows, one for each pixel of all images.
 
-A tile of rows runs over the ends of lines and of images, so that small images fill tiles as well. What
+Pixels are those of signals, images and volumes. A tile of rows runs over the ends of lines and of images, so
+that small images fill tiles as well. What
 follows element by element is computed of the same rows, in one kernel with the product; between rows and
 images lie views alone.
 """
 
-from dataclasses import replace
+from dataclasses import fields
 from functools import partial
 from math import prod
 from typing import Any
@@ -19,6 +20,7 @@ from relay_layout.ir import (
     Constant,
     Expression,
     constant,
+    constant_array,
     is_static,
     operator_name,
     shape_of,
@@ -34,9 +36,13 @@ from relay_layout.lower.legalize.convolutions import (
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import CpuTarget
-from topi_ext.workload import BYTES
+from topi_ext.workload import BYTES, ConvolutionWorkload
 
-LAYOUT = "NHWC"
+LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
+"""Those of data and result, by operator."""
+
+ROWS = "NHWC"
+"""The layout of rows: one image of one column."""
 
 
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
@@ -56,7 +62,7 @@ def _convolves_dynamic_images(function: relax.Function) -> bool:
     found: list[relax.Call] = []
 
     def visit(call: relax.Call) -> None:
-        if operator_name(call) == "nn.conv2d" and has_dynamic_images(call):
+        if operator_name(call) in LAYOUTS and has_dynamic_images(call):
             found.append(call)
 
     structural_walk(function.body, (relax.Call, visit))
@@ -80,9 +86,9 @@ class _PixelRows(RowMutator):
         """A view of rows where these are computed; other calls only get their new arguments."""
         call = self.builder_.normalize(super().visit_call_(call))
         shape = shape_of(call) if isinstance(call.ty, relax.TensorType) else None
-        if shape is None or len(shape) != len(LAYOUT) or is_static(shape[1:]):
+        if shape is None or len(shape) < len("NWC") or is_static(shape[1:]):
             return call
-        rows = self._product(call) if operator_name(call) == "nn.conv2d" else self.elementwise(call)
+        rows = self._product(call) if operator_name(call) in LAYOUTS else self.elementwise(call)
         return call if rows is None else self.view(call, rows)
 
     def new_rows(self, data: Expression) -> Expression:
@@ -90,7 +96,13 @@ class _PixelRows(RowMutator):
         return self.builder_.emit(relax.op.reshape(data, [1, self._pixels(data), 1, channels]))
 
     def broadcast(self, operand: Expression) -> Expression:
-        return operand
+        shape = shape_of(operand) or ()
+        if len(shape) <= len(ROWS):
+            return operand
+        along = [*(1,) * (len(ROWS) - 1), shape[-1]]
+        if isinstance(operand, Constant):
+            return constant(constant_array(operand).reshape(along))
+        return self.builder_.emit(relax.op.reshape(operand, along))
 
     def is_joined(self, operand: Expression) -> bool:
         value = self.value_of(operand)
@@ -99,9 +111,9 @@ class _PixelRows(RowMutator):
     def _product(self, call: relax.Call) -> Expression | None:
         """The rows of a pointwise convolution; None for others."""
         data, weight = call.args
-        attributes, shape = call.attrs, shape_of(data) or ()
+        attributes, shape, layout = call.attrs, shape_of(data) or (), LAYOUTS[operator_name(call)]
         layouts = {str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)}
-        if layouts != {LAYOUT} or not isinstance(weight, Constant):
+        if layouts != {layout} or not isinstance(weight, Constant):
             return None
         if int(attributes.groups) != 1 or any(map(int, attributes.padding)) or not isinstance(shape[-1], int):
             return None
@@ -109,7 +121,7 @@ class _PixelRows(RowMutator):
         if found is None or found[0].taps != 1:
             return None
         strides = [int(stride) for stride in attributes.strides]
-        if strides != [1, 1]:
+        if max(strides) > 1:
             read = relax.ShapeExpr([*(shape_of(call) or ())[:-1], shape[-1]])
             pixels = self.builder_.call_te(
                 partial(_every, strides=strides),
@@ -119,15 +131,15 @@ class _PixelRows(RowMutator):
                 primfunc_attrs={PATTERN: INJECTIVE},
             )
             data = self.builder_.emit(pixels)
+        typical, plain = found
+        plain = plain.reshape(*plain.shape[:2], 1, 1)
         if str(data.ty.dtype) in BYTES:
             # Those become products of bytes, as all of them do.
-            options = {"data_layout": LAYOUT, "kernel_layout": str(attributes.kernel_layout)}
+            options = {"data_layout": ROWS, "kernel_layout": "OIHW", "out_layout": ROWS}
             return relax.op.nn.conv2d(
-                self.rows_of(data), weight, out_layout=LAYOUT, out_dtype=str(call.ty.dtype), **options
+                self.rows_of(data), constant(plain), out_dtype=str(call.ty.dtype), **options
             )
-        typical, plain = found
-        typical_pixels = int(typical.out_height) * int(typical.out_width)
-        workload = replace(typical, batch=1, in_height=typical_pixels, in_width=1, strides=(1, 1))
+        workload = _of_rows(typical, layout[1:-1])
         form = self.target.float_form(workload)
         stored = constant(stored_weight(plain, form))
         return call_form(self.builder_, "conv2d", form, self.rows_of(data), stored)
@@ -143,11 +155,22 @@ class _PixelRows(RowMutator):
         return pixels
 
 
+def _of_rows(pointwise: ConvolutionWorkload, spatial: str) -> ConvolutionWorkload:
+    """A pointwise convolution over ``spatial`` axes as that of an image of one column."""
+    own = {entry.name: getattr(pointwise, entry.name) for entry in fields(ConvolutionWorkload)}
+    pixels = int(pointwise.out_depth) * int(pointwise.out_height) * int(pointwise.out_width)
+    image = {"operator": "conv2d", "batch": 1, "in_height": pixels, "in_width": 1, "strides": (1, 1)}
+    layouts = {"data_layout": ROWS, "out_layout": ROWS}
+    layouts["kernel_layout"] = pointwise.kernel_layout.replace(spatial, "HW")
+    return ConvolutionWorkload(**{**own, **image, **layouts})
+
+
 def _every(data: te.Tensor, shape: Any, strides: list[int]) -> te.Tensor:
     """The pixels that lie ``strides`` apart, as many as ``shape`` says."""
 
-    def element(image: Any, row: Any, column: Any, channel: Any) -> Any:
-        return data(image, row * strides[0], column * strides[1], channel)
+    def element(image: Any, *place: Any) -> Any:
+        *pixel, channel = place
+        return data(image, *(at * stride for at, stride in zip(pixel, strides, strict=True)), channel)
 
     return te.compute(list(shape), element, name="every_pixel_read")
 

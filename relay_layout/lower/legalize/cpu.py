@@ -52,7 +52,6 @@ from relay_layout.lower.legalize.resizing import resize2d_call
 from relay_layout.lower.legalize.sampling import grid_sample_call
 from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_call
-from relay_layout.lower.legalize.transposed import phased_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import CpuTarget, dense
@@ -69,7 +68,7 @@ def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
     """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
 
     ``target`` decides which convolutions with constant weights become Winograd's, or of another type. Without
-    it none does, and transposed convolutions keep their loops.
+    it none does.
     """
 
     def known(builder: relax.BlockBuilder, call: relax.Call, images: int | None = None) -> Expression:
@@ -80,13 +79,8 @@ def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
         by_tiles = None if target is None else tiled_call(builder, call, known, target)
         return known(builder, call) if by_tiles is None else by_tiles
 
-    def transposed(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        phased = None if target is None else phased_call(builder, call, tiled)
-        return _convolution(builder, call) if phased is None else phased
-
     legalizers = _LEGALIZERS | {
         "matmul": _products(target),
-        **dict.fromkeys(PLAIN, transposed),
         **dict.fromkeys(PLAIN.values(), tiled),
     }
     return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}

@@ -4,17 +4,21 @@ Where the kernel is no multiple of the stride, taps that do not exist are zeros.
 data becomes NaN there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax, te, tirx
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm_ffi import structural_walk
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
 from relay_layout.layout.transform import apply
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, Convolution
-from relay_layout.targets.phases import Phases, phases_of
+from relay_layout.targets.phases import PLAIN, Phases, phases_of
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
@@ -29,6 +33,36 @@ _OPERATORS: dict[str, Callable[..., Expression]] = {
     "nn.conv2d": relax.op.nn.conv2d,
     "nn.conv3d": relax.op.nn.conv3d,
 }
+
+
+def by_phases(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with phases in the place of transposed convolutions by constant weights, where they can be.
+
+    The convolutions that make them stay calls, and are lowered as all others.
+    """
+    found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
+    if not any(_has_transposed(function) for _, function in found):
+        return module
+    phases = _ByPhases(module)
+    for variable, function in found:
+        phases.builder_.update_func(variable, phases.visit_expr(function))
+    return phases.builder_.get()
+
+
+def _has_transposed(function: relax.Function) -> bool:
+    found: list[str] = []
+    structural_walk(function.body, (relax.Call, lambda call: found.append(operator_name(call))))
+    return not PLAIN.keys().isdisjoint(found)
+
+
+@mutator
+class _ByPhases(PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> Expression:
+        call = super().visit_call_(call)
+        if operator_name(call) not in PLAIN:
+            return call
+        made = phased_call(self.builder_, self.builder_.normalize(call), lambda _, phases: phases)
+        return call if made is None else made
 
 
 def phased_call(
@@ -67,8 +101,9 @@ def phased_call(
     if not phases.needs_copy:
         return made
     return builder.call_te(
-        lambda tensor: spread(tensor, phases, out_layout),
+        partial(spread, phases=phases, out_layout=out_layout),
         builder.emit(made),
+        relax.ShapeExpr(list(shape_of(call) or ())),
         primfunc_name_hint="spread_phases",
     )
 
@@ -91,13 +126,11 @@ def stacked_weight(weight: np.ndarray, phases: Phases) -> np.ndarray:
     return stacked
 
 
-def spread(stacked: te.Tensor, phases: Phases, out_layout: str) -> te.Tensor:
-    """Stacked phases moved into place: rows and columns of a result in ``out_layout``."""
+def spread(stacked: te.Tensor, shape: Sequence[Any], phases: Phases, out_layout: str) -> te.Tensor:
+    """Stacked phases moved into place: a result of ``shape`` in ``out_layout``."""
     spatial, held = phases.convolution.spatial, phases.layouts.out
     block, outputs = block_of(out_layout, "C"), phases.out_channels
     out_axes = physical_axes(out_layout)
-    known = dict(zip(spatial, (axis.extent for axis in phases.axes), strict=True))
-    known |= {"N": logical_extent(held, stacked.shape, "N"), "C": outputs // block}
 
     def element(*index: tirx.Var) -> tirx.Expr:
         position = dict(zip(out_axes, index, strict=True))
@@ -119,8 +152,7 @@ def spread(stacked: te.Tensor, phases: Phases, out_layout: str) -> te.Tensor:
             return value
         return tirx.if_then_else(tirx.all(*reached), value, tirx.const(0, stacked.dtype))
 
-    shape = [factor or known[name] for name, factor in out_axes]
-    return te.compute(shape, element, name="spread_phases")
+    return te.compute(list(shape), element, name="spread_phases")
 
 
 def _convolution(call: relax.Call) -> Convolution | None:
@@ -139,4 +171,4 @@ def _convolution(call: relax.Call) -> Convolution | None:
     return Convolution(operator, data["N"], data["C"], weight["O"] * groups, image, kernel, groups)
 
 
-__all__ = ["phased_call", "spread", "stacked_weight"]
+__all__ = ["by_phases", "phased_call", "spread", "stacked_weight"]

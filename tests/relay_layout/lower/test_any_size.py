@@ -106,8 +106,13 @@ def test_a_first_layer_reads_signals_as_they_come(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "weight"),
-    [("pads=[1,1,1,1,1,1]", (24, 8, 3, 3, 3)), ("pads=[0,0,2,1,0,0], strides=[2,1,2]", (16, 8, 2, 1, 3))],
-    ids=["3x3x3", "uneven"],
+    [
+        ("pads=[1,1,1,1,1,1]", (24, 8, 3, 3, 3)),
+        ("pads=[0,0,2,1,0,0], strides=[2,1,2]", (16, 8, 2, 1, 3)),
+        ("strides=[1,1,1]", (40, 8, 1, 1, 1)),
+        ("strides=[2,1,2]", (40, 8, 1, 1, 1)),
+    ],
+    ids=["3x3x3", "uneven", "pointwise", "pointwise, strided"],
 )
 def test_volumes_of_any_size(attributes: str, weight: tuple[int, ...], tmp_path: Path) -> None:
     model = model_of(attributes, weight, ("n", 8, "d", "h", "w"))
@@ -132,3 +137,12 @@ def test_transposed_convolutions_of_any_size(
     image = ("n", 8, *"dhw"[-len(sizes[0]) + 1 :])
     report = agree(model_of(attributes, weight, image, operator="ConvTranspose"), 8, tmp_path, sizes)
     assert report["kernels"]["default"] == 1
+
+
+@pytest.mark.parametrize("sizes", [SIGNALS, VOLUMES], ids=["signals", "volumes"])
+def test_pointwise_with_what_follows_is_one_kernel(sizes: Sequence[tuple[int, ...]], tmp_path: Path) -> None:
+    rank = len(sizes[0]) - 1
+    model = model_of("group=1", (16, 8, *(1,) * rank), ("n", 8, *"dhw"[-rank:]))
+    report = agree(model, 8, tmp_path, sizes)
+    (kernel,) = [call["function"] for call in report["calls"] if "conv" in call["function"]]
+    assert "add" in kernel and "relu" in kernel
