@@ -219,9 +219,9 @@ class _Recogniser(PyExprMutator):
         if before is None or groups is None or after is None or len(before) < 3 or len(groups) != 3:
             return None
         whole = [int(axis) for axis in norm.attrs.axes] == [2] and int(norm.attrs.channel_axis) == 1
-        if not whole or not is_static((*before[1:], *groups[1:])) or not provably_equal(before, after):
+        if not whole or not is_static((before[1], groups[1])) or not provably_equal(before, after):
             return None
-        if before[1] % groups[1] or prod(before[1:]) != groups[1] * groups[2]:
+        if before[1] % groups[1] or not provably_equal([prod(before[1:])], [groups[1] * groups[2]]):
             return None
         return relax.op.nn.group_norm(
             data,

@@ -44,6 +44,9 @@ LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 ROWS = "NHWC"
 """The layout of rows: one image of one column."""
 
+LONGEST_SIGNAL = 1024
+"""Pixels of a signal for which knobs are chosen, at most: all threads are to have their share of a short one."""
+
 
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
@@ -159,6 +162,8 @@ def _of_rows(pointwise: ConvolutionWorkload, spatial: str) -> ConvolutionWorkloa
     """A pointwise convolution over ``spatial`` axes as that of an image of one column."""
     own = {entry.name: getattr(pointwise, entry.name) for entry in fields(ConvolutionWorkload)}
     pixels = int(pointwise.out_depth) * int(pointwise.out_height) * int(pointwise.out_width)
+    if spatial == "W":
+        pixels = min(pixels, LONGEST_SIGNAL)
     image = {"operator": "conv2d", "batch": 1, "in_height": pixels, "in_width": 1, "strides": (1, 1)}
     layouts = {"data_layout": ROWS, "out_layout": ROWS}
     layouts["kernel_layout"] = pointwise.kernel_layout.replace(spatial, "HW")

@@ -185,6 +185,20 @@ def test_an_instance_norm_of_groups_is_a_group_norm() -> None:
     equal(module, expected, (2, 12, 5, 7))
 
 
+def test_an_instance_norm_of_groups_of_any_size_is_a_group_norm() -> None:
+    rows, columns = (tirx.Var(name, "int64") for name in ("rows", "columns"))
+
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        ones = np.ones(4, "float32")
+        groups = builder.emit(op.reshape(data, (2, 4, rows * columns * 3)))
+        norm = op.nn.instance_norm(groups, constant(ones), constant(ones * 0), 1, [2])
+        return op.reshape(builder.emit(norm), (2, 12, rows, columns))
+
+    module = module_of(build, (2, 12, rows, columns))
+    assert canonical_operators(module) == ["nn.group_norm"]
+    equal(module, lambda data: normalized(data.reshape(2, 4, -1), (2,)).reshape(data.shape), (2, 12, 5, 7))
+
+
 def _of_another(builder: relax.BlockBuilder, data: Any) -> Any:
     centred = op.subtract(data, builder.emit(op.mean(op.negative(data), [2], keepdims=True)))
     return steps([2])(builder, builder.emit(centred))
