@@ -45,7 +45,7 @@ ROWS = "NHWC"
 """The layout of rows: one image of one column."""
 
 LONGEST_SIGNAL = 1024
-"""Pixels of a signal for which knobs are chosen, at most: all threads are to have their share of a short one."""
+"""Most pixels of a signal for which knobs are chosen: all threads are to have their share of a short one."""
 
 
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
