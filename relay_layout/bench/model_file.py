@@ -70,9 +70,7 @@ def open_images(onnx_path: Path, directory: Path) -> Path:
     model = _load(onnx_path, with_weights=True)
     images = [value for value in _graph_inputs(model) if len(_dimensions(value)) in OPEN_AXES]
     if not images:
-        raise InputError(
-            f"{onnx_path}: no input has the dimensions of a signal (3), an image (4) or a volume (5)"
-        )
+        raise InputError(f"{onnx_path}: no input has 3 to 5 dimensions, those of a signal, image or volume")
     for value in images:
         for axis, name in OPEN_AXES[len(_dimensions(value))].items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
