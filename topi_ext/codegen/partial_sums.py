@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import as_int, fixed
-from topi_ext.ir import VOLATILE, nodes_of, sequence, uses
+from topi_ext.ir import VOLATILE, loads_of, nodes_of, sequence, uses
 
 PART = 256
 """The most additions in a part; adding up the totals then takes 1% of the time of a register tile."""
@@ -199,10 +199,14 @@ class _Reader:
 
 
 def _is_one(buffer: Any, places: Sequence[_Place], defined: Sequence[Any]) -> bool:
-    """Are the places in a buffer disjoint, and independent of the variables that an iteration defines?"""
+    """Are the places in a buffer disjoint, and independent of what an iteration defines?
+
+    What is loaded may be another value in each iteration, as the indices of a scatter are.
+    """
     own = [place for place in places if place.buffer.same_as(buffer)]
     if len(own) == 1:
-        return not any(uses(own[0].index, variable) for variable in defined)
+        (index,) = (place.index for place in own)
+        return not loads_of(index) and not any(uses(index, variable) for variable in defined)
     starts = [fixed(place.index) for place in own]
     if None in starts:
         return False

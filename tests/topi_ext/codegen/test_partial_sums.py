@@ -99,3 +99,21 @@ def test_a_sum_whose_place_moves_stays_whole() -> None:
 
     values = uniform(1000)
     assert relative_error(func, values, 7 + values[7::8].sum(dtype=np.float64)) < 1e-6
+
+
+def test_sums_whose_places_are_read_stay_whole() -> None:
+    @T.prim_func(s_tir=True)
+    def func(
+        data: T.Buffer((1000,), "float32"), places: T.Buffer((1000,), "int64"), out: T.Buffer((8,), "float32")
+    ) -> None:
+        for first in range(8):
+            out[first] = T.float32(first)
+        place = T.alloc_buffer((1,), "int64", scope="local")
+        for column in range(1000):
+            place[0] = places[column]
+            out[place[0]] = out[place[0]] + data[column]
+
+    values, places = uniform(1000), np.random.default_rng(1).integers(0, 8, 1000)
+    found = tvm.runtime.tensor(np.full(8, np.nan, np.float32))
+    compile_kernel(func, TARGET)(tvm.runtime.tensor(values), tvm.runtime.tensor(places), found)
+    np.testing.assert_allclose(found.numpy(), np.arange(8) + np.bincount(places, values, 8), rtol=1e-5)
