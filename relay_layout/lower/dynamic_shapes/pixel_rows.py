@@ -44,7 +44,7 @@ LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 ROWS = "NHWC"
 """The layout of rows: one image of one column."""
 
-LONGEST_SIGNAL = 1024
+LONGEST_SIGNAL = 256
 """Most pixels of a signal for which knobs are chosen: all threads are to have their share of a short one."""
 
 
