@@ -1,9 +1,8 @@
 """Pointwise convolutions of data of any size: products of rows, one for each pixel of all images.
 
 Pixels are those of signals, images and volumes. A tile of rows runs over the ends of lines and of images, so
-that small images fill tiles as well. What
-follows element by element is computed of the same rows, in one kernel with the product; between rows and
-images lie views alone.
+that small images fill tiles as well. What follows element by element is computed of the same rows, in one
+kernel with the product; between rows and images lie views alone.
 """
 
 from dataclasses import fields
@@ -14,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import mutator
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
 
 from relay_layout.ir import (
     Constant,
@@ -36,6 +35,7 @@ from relay_layout.lower.legalize.convolutions import (
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import CpuTarget
+from topi_ext.ir import nodes_of
 from topi_ext.workload import BYTES, ConvolutionWorkload
 
 LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
@@ -62,14 +62,8 @@ def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
 
 def _convolves_dynamic_images(function: relax.Function) -> bool:
     """Whether a convolution in it reads images of a size that is not known."""
-    found: list[relax.Call] = []
-
-    def visit(call: relax.Call) -> None:
-        if operator_name(call) in LAYOUTS and has_dynamic_images(call):
-            found.append(call)
-
-    structural_walk(function.body, (relax.Call, visit))
-    return bool(found)
+    calls = nodes_of(function.body, relax.Call)
+    return any(operator_name(call) in LAYOUTS and has_dynamic_images(call) for call in calls)
 
 
 @mutator

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from tvm import sym, tirx
+from tvm import tirx
 
 from relay_layout.ir import Extent
+from topi_ext.extents import simplified
 from topi_ext.ir import substitute
 from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, volume_workload
 
@@ -45,8 +46,8 @@ def _typical_extent(extent: Extent, size: int) -> int:
     if isinstance(extent, int):
         return extent
     common = {one: tirx.const(size, "int64") for one in tirx.analysis.undefined_vars(extent)}
-    found = sym.Analyzer().simplify(substitute(extent, common))
-    return int(found) if isinstance(found, tirx.IntImm) else size
+    found = simplified(substitute(extent, common))
+    return found if isinstance(found, int) else size
 
 
 __all__ = ["of_typical_size"]

@@ -13,7 +13,6 @@ import numpy as np
 import tvm
 from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
-from tvm_ffi import structural_walk
 
 from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
 from relay_layout.layout.transform import apply
@@ -27,6 +26,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
+from topi_ext.ir import nodes_of
 
 _OPERATORS: dict[str, Callable[..., Expression]] = {
     "nn.conv1d": relax.op.nn.conv1d,
@@ -41,18 +41,13 @@ def by_phases(module: tvm.IRModule) -> tvm.IRModule:
     The convolutions that make them stay calls, and are lowered as all others.
     """
     found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
-    if not any(_has_transposed(function) for _, function in found):
+    calls = (call for _, function in found for call in nodes_of(function.body, relax.Call))
+    if not any(operator_name(call) in PLAIN for call in calls):
         return module
     phases = _ByPhases(module)
     for variable, function in found:
         phases.builder_.update_func(variable, phases.visit_expr(function))
     return phases.builder_.get()
-
-
-def _has_transposed(function: relax.Function) -> bool:
-    found: list[str] = []
-    structural_walk(function.body, (relax.Call, lambda call: found.append(operator_name(call))))
-    return not PLAIN.keys().isdisjoint(found)
 
 
 @mutator
