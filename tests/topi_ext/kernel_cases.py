@@ -200,7 +200,7 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
         order = "GOIHW" if case.groups > 1 else "OIHW"
     inputs = [pack(data, "NCHW", case.data_layout), pack(weight, order, case.kernel_layout)]
     tensors = [
-        te.placeholder(_shape(inputs[0], case.data_layout, batch), name="data"),
+        te.placeholder(_shape(inputs[0], case.data_layout, {"N": batch}), name="data"),
         te.placeholder(inputs[1].shape, name="weight"),
     ]
     result = conv2d(
@@ -224,7 +224,7 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
     if case.epilogue in ("bias_add_clip", "bias_gate"):
         residual = integers(rng, expected.shape)
         inputs.append(pack(residual, "NCHW", case.out_layout))
-        tensors.append(te.placeholder(_shape(inputs[-1], case.out_layout, batch), name="residual"))
+        tensors.append(te.placeholder(_shape(inputs[-1], case.out_layout, {"N": batch}), name="residual"))
         if case.epilogue == "bias_add_clip":
             result = topi.clip(topi.add(result, tensors[-1]), -20, 50)
             expected = (expected + residual).clip(-20, 50)
@@ -236,9 +236,10 @@ def convolution_function(case: ConvolutionCase) -> tuple[tirx.PrimFunc, list[Arr
     return prim_func([*tensors, result], case.index_dtype), inputs, packed
 
 
-def _shape(array: Array, layout: str, batch: Any) -> list[Any]:
+def _shape(array: Array, layout: str, extents: dict[str, Any]) -> list[Any]:
+    """The shape of ``array``, but for the axes that ``extents`` names."""
     axes = physical_axes(layout)
-    return [batch if name == "N" else size for (name, _), size in zip(axes, array.shape, strict=True)]
+    return [extents.get(name, size) for (name, _), size in zip(axes, array.shape, strict=True)]
 
 
 def workload_of(func: tirx.PrimFunc) -> ConvolutionWorkload:
@@ -268,7 +269,6 @@ def run_convolution(case: ConvolutionCase) -> None:
         target_for(case.cpu, case.cores),
         inputs,
         expected,
-        symbols={"n": case.batch},
         tolerance=1e-6 if case.epilogue == "bias_gate" else 0.0,
         case=case,
         schedule=schedule,
@@ -334,6 +334,8 @@ class PoolingCase:
     layout: str = "NCHW"
     epilogue: bool = False
     symbolic_batch: bool = False
+    symbolic_image: bool = False
+    """Are height and width symbols, as Relax has them: of int64? Not with ``ceil_mode``."""
     index_dtype: str | None = None
     cpu: str | None = None
     cores: int = 2
@@ -389,12 +391,13 @@ def _draw_pooling(rng: random.Random) -> PoolingCase:
         strides=(rng.randint(1, 3), rng.randint(1, 3)),
         padding=tuple(rng.randint(0, side // 2) for side in (*kernel, *kernel)),  # type: ignore[arg-type]
         dilation=(rng.randint(1, 2), rng.randint(1, 3)) if dilated else (1, 1),
-        ceil_mode=rng.random() < 0.4,
+        ceil_mode=(ceil_mode := rng.random() < 0.4),
         count_include_pad=rng.random() < 0.5,
         layout=layout,
         epilogue=rng.random() < 0.4,
         symbolic_batch=rng.random() < 0.15,
-        index_dtype=rng.choice([None, "int64"]),
+        symbolic_image=(symbolic := not ceil_mode and rng.random() < 0.4),
+        index_dtype="int64" if symbolic else rng.choice([None, "int64"]),
         cpu=rng.choice(host_cpus()),
         cores=rng.randint(1, 4),
     )
@@ -407,10 +410,16 @@ def pooling_function(case: PoolingCase) -> tuple[tirx.PrimFunc, list[Array], Arr
     geometry = (case.kernel, case.strides, case.padding, case.dilation)
     pooled = pool(data, case.operator, *geometry, case.out_extents, case.count_include_pad)
     expected = pooled.astype("float32")
-    batch = tirx.Var("n", case.index_dtype or "int32") if case.symbolic_batch else case.batch
+    symbols = {axis: tirx.Var(axis.lower(), case.index_dtype or "int32") for axis in "NHW"}
+    extents: dict[str, Any] = {"N": symbols["N"] if case.symbolic_batch else case.batch}
+    out_extents = dict(extents)
+    for place, axis in enumerate("HW" if case.symbolic_image else ""):
+        extents[axis] = symbols[axis]
+        span = case.padding[place] + case.padding[place + 2] - case.dilation[place] * (case.kernel[place] - 1)
+        out_extents[axis] = tirx.floordiv(symbols[axis] + (span - 1), case.strides[place]) + 1
     inputs = [pack(data, "NCHW", case.layout)]
-    tensors = [te.placeholder(_shape(inputs[0], case.layout, batch), name="data")]
-    out_shape = _shape(pack(expected, "NCHW", case.layout), case.layout, batch)
+    tensors = [te.placeholder(_shape(inputs[0], case.layout, extents), name="data")]
+    out_shape = _shape(pack(expected, "NCHW", case.layout), case.layout, out_extents)
     pooling = Pooling(*geometry, case.layout)
     if case.operator == "max_pool2d":
         result = max_pool2d(tensors[0], pooling, out_shape)
@@ -431,4 +440,4 @@ def run_pooling(case: PoolingCase) -> None:
     if case.layout != "NCHW":
         assert WindowPooling().apply(func, target, False) is not None, f"{case!r}: WindowPooling declines"
     tolerance = 1e-6 if case.operator == "avg_pool2d" else 0.0
-    check_kernel(func, target, inputs, expected, symbols={"n": case.batch}, tolerance=tolerance, case=case)
+    check_kernel(func, target, inputs, expected, tolerance=tolerance, case=case)

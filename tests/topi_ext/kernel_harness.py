@@ -1,7 +1,7 @@
 """Compiling kernels and running them between guard zones."""
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import kernel_bounds
@@ -141,13 +141,22 @@ def _guarded(shape: Sequence[int], dtype: Any, fill: int) -> tuple[NDArray[np.ui
     return zone, zone[start : start + size].view(dtype).reshape(shape)
 
 
+def symbol_values(func: tirx.PrimFunc, arrays: Sequence[Array]) -> dict[str, int]:
+    """What the symbolic extents of the parameters are for these arguments, by name."""
+    return {
+        extent.name: int(size)
+        for parameter, array in zip(func.params, arrays, strict=True)
+        for extent, size in zip(parameter.shape, array.shape, strict=True)
+        if isinstance(extent, tirx.Var)
+    }
+
+
 def check_kernel(
     func: tirx.PrimFunc,
     target: Target,
     inputs: Sequence[Array],
     expected: Array,
     *,
-    symbols: Mapping[str, int] | None = None,
     tolerance: float = 0.0,
     case: object = None,
     schedule: Callable[[tirx.PrimFunc, Target], Schedule] | None = None,
@@ -159,7 +168,7 @@ def check_kernel(
     try:
         arranged = schedule(func, target) if schedule else apply_rules(func, target)[1]
         scheduled = arranged.mod["main"]
-        found = kernel_bounds.out_of_bounds(scheduled, symbols)
+        found = kernel_bounds.out_of_bounds(scheduled, symbol_values(scheduled, [*inputs, expected]))
         assert not found, found
         library = compile_function(scheduled, target)
         got = run_guarded(library, inputs, expected.shape, str(expected.dtype))
@@ -198,7 +207,6 @@ def check_loops(
         target,
         inputs,
         expected,
-        symbols={"n": inputs[0].shape[0]},
         tolerance=tolerance,
         schedule=lambda func, target: scheduled_by(LoopNest(), func, target),
     )

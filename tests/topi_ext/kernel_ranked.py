@@ -112,6 +112,5 @@ def check_ranked(
         TARGET,
         stored[:2],
         stored[2],
-        symbols={"n": case.batch} if any_batch else None,
         case=case,
     )

@@ -135,7 +135,6 @@ def check(
         inputs,
         pack(expected, plain, workload.out_layout).astype(str(result.dtype)),
         tolerance=2e-4 if str(result.dtype) == "float32" else 0.0,
-        symbols={SYMBOLS[field]: getattr(workload, field) for field in symbols} or None,
         case=(workload, knobs, epilogue, seed),
         schedule=lambda func, target: (
             schedule(func, function, knobs)

@@ -8,6 +8,8 @@ for one element as long as both executions write the same value, which holds for
 initialises its own accumulator inside the tile.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import tvm
@@ -36,7 +38,8 @@ def overlap_tail(sch: Schedule, loop: Any) -> None:
 def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Rewrite every marked loop of a scheduled function; unmarked functions come back unchanged."""
     analyzer = tvm.sym.Analyzer()
-    for loop in nodes_of(func.body, tirx.For):
+    loops = nodes_of(func.body, tirx.For)
+    for loop in loops:
         analyzer.bind(loop.loop_var, tvm.ir.Range(loop.min, loop.min + loop.extent))
 
     def on_loop(loop: tirx.For) -> tirx.For:
@@ -48,7 +51,24 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
         )
         return unmarked(loop, TILE_LOOP, body)
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    with ExitStack() as known:
+        for bound in _bounds_of_quotients(analyzer, func, loops):
+            known.enter_context(analyzer.constraint_scope(bound))
+        return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+
+
+def _bounds_of_quotients(analyzer: Any, func: tirx.PrimFunc, loops: list[tirx.For]) -> Iterator[Any]:
+    """The outer indices of fused loops are below their extents, also where the inner extent is symbolic.
+
+    TVM cannot prove that. An index that seems to overrun its axis would be moved back in the blocks behind
+    a sum only, and the sum then kept for all channels instead of one tile.
+    """
+    extents = {loop.loop_var: loop.extent for loop in loops}
+    for quotient in nodes_of(func.body, tirx.FloorDiv):
+        extent = extents.get(quotient.a)
+        outer = None if extent is None else analyzer.simplify(tirx.floordiv(extent, quotient.b))
+        if isinstance(outer, tirx.IntImm) and analyzer.can_prove_equal(extent, outer * quotient.b):
+            yield quotient < outer
 
 
 def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:

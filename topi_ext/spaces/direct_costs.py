@@ -42,6 +42,13 @@ L2_CYCLES_PER_VECTOR = 2.4
 """Cycles to load one vector from the level-2 cache. Measured on 512 channels of 3 taps in tiles of 3 pixels
 and 4 vectors of channels: 2.2; on a Zen 4, of 4 taps in tiles of 2 pixels and 2 vectors: 3."""
 
+SET_LINES_PER_WAY = 1.25
+"""Lines of one set that the pixels of a tile may lie in, for each way of the level-1 cache. Measured on a
+Zen 4, which has eight ways, with pixels of 2 and 4 KiB: ten lines cost nothing."""
+
+CONFLICT_CYCLES = 2.5
+"""Measured on the same: cycles of each further line, which every step reads from level 2 again."""
+
 REORDERED = 256
 """The least reorder window of an out-of-order core, in instructions; a multiply-add counts as two."""
 
@@ -126,6 +133,7 @@ def tile_cycles(
         again = tile_pixels > 1 and processor.memory_operands
         if again and outgrow_l1(workload, processor, lanes * tile_channels):
             cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
+        cycles += CONFLICT_CYCLES * conflicting_lines(workload, processor, tile_pixels) / steps_at_once
         live = accumulators + tile_channels * registers + costs.registers
         live += _shared_pixels(workload, tile_pixels)
         cycles += SPILL_CYCLES * max(0, live - processor.vector_registers)
@@ -175,6 +183,23 @@ def outgrow_l1(workload: ConvolutionWorkload, processor: Processor, channels: in
     """
     taps = workload.group_in_channels * workload.taps
     return taps * channels * DTYPE_BYTES[workload.weight_dtype] > processor.l1_bytes // 2
+
+
+def conflicting_lines(workload: ConvolutionWorkload, processor: Processor, tile_pixels: int) -> int:
+    """Cache lines of a tile's pixels that evict each other from the level-1 cache between two channels.
+
+    Pixels whose channels lie together are as far apart as those are long; where that is a multiple of
+    a large power of two, all lie in few sets of the cache.
+    """
+    innermost = physical_axes(workload.data_layout)[-1]
+    channels = block_of(workload.data_layout, "C") if innermost != ("C", 0) else workload.in_channels
+    if innermost[0] != "C":
+        return 0
+    pixel_bytes = channels * DTYPE_BYTES[workload.dtype] * workload.strides[1]
+    lines = {pixel * pixel_bytes // LINE_BYTES for pixel in range(tile_pixels)}
+    in_set = Counter(line % (processor.way_bytes // LINE_BYTES) for line in lines)
+    kept = int(SET_LINES_PER_WAY * processor.l1_ways)
+    return sum(max(0, count - kept) for count in in_set.values())
 
 
 def has_byte_pixels(workload: ConvolutionWorkload) -> bool:

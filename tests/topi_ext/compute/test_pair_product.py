@@ -73,7 +73,6 @@ def test_a_symbolic_batch() -> None:
         target_for(CPUS[-1]),
         arrays,
         expected(arrays),
-        symbols={"n": 3},
         tolerance=1e-5,
         schedule=lambda func, target: scheduled_by(Product(), func, target),
     )

@@ -12,14 +12,14 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal
 
 from topi_ext.ir import nodes_of
-from topi_ext.schedule.overlap import TILE_LOOP, apply_overlap, overlap_tail
+from topi_ext.schedule.overlap import PADDED_LANES, TILE_LOOP, apply_overlap, overlap_tail
 
 TARGET = target_for(host_cpus()[-1])
 
 Arrange = Callable[[Schedule], None]
 
 
-def doubled(*extents: int, index_dtype: str | None = None) -> tirx.PrimFunc:
+def doubled(*extents: Any, index_dtype: str | None = None) -> tirx.PrimFunc:
     """out = 2 * (data + 1), in two blocks."""
     data = te.placeholder(extents, name="data")
     between = te.compute(extents, lambda *index: data(*index) + 1.0, name="between")
@@ -175,3 +175,14 @@ def test_a_function_without_marks_comes_back_as_it_was() -> None:
     sch = Schedule(doubled(11))
     sch.split(loops_of(sch)[0], [None, 4])
     assert structural_equal(apply_overlap(sch.mod["main"]), sch.mod["main"])
+
+
+def test_vectors_of_rows_whose_number_is_unknown_do_not_seem_to_overrun() -> None:
+    """The third vector of 40 elements is partial, and begins where it always would."""
+    sch = Schedule(doubled(tirx.Var("rows", "int64"), 40, index_dtype="int64"))
+    row, column = loops_of(sch)
+    vector, lane = sch.split(column, [None, 16])
+    sch.reorder(vector, row, lane)
+    overlap_tail(sch, sch.fuse(vector, row))
+    sch.annotate(sch.get_sblock("out"), PADDED_LANES, 16)
+    assert "T.min" not in apply_overlap(sch.mod["main"]).script()

@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from topi_ext.processor import Processor, processor_of
 from topi_ext.spaces.direct import _tiled_loops, cheapest_direct, direct_knobs
-from topi_ext.spaces.direct_costs import tile_cycles
+from topi_ext.spaces.direct_costs import conflicting_lines, tile_cycles
 from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
@@ -135,3 +135,25 @@ def test_pixels_that_a_stride_skips_are_shuffled_away() -> None:
     near = tile_cycles(in_plain_rows(64, strides=(1, 1)), processor, 16, 4, 2, 1)
     strided = tile_cycles(in_plain_rows(64, strides=(1, 2)), processor, 16, 4, 2, 1)
     assert near < strided < 4 * near
+
+
+@pytest.mark.parametrize(
+    ("target", "channels", "pixels", "expected"),
+    [
+        ("avx512", 1024, 10, 0),
+        ("avx512", 1024, 14, 4),
+        ("avx512", 512, 28, 8),
+        ("avx512", 528, 28, 0),
+        ("neon", 1024, 14, 0),
+        ("neon", 4096, 14, 9),
+    ],
+)
+def test_pixels_a_power_of_two_apart_evict_each_other(
+    target: str, channels: int, pixels: int, expected: int
+) -> None:
+    """Of 4 KiB all pixels lie in one set of 32 KiB by eight ways, which keeps ten lines; of 2 KiB in two."""
+    processor = processor_of(Target({"kind": "llvm", **TARGETS[target]}))
+    rows = workload_for((channels, 64, 14, 1, 1, 1), "NHWC", "OHWI16o", "NHWC")
+    assert conflicting_lines(rows, processor, pixels) == expected
+    blocks = workload_for((channels, 64, 14, 1, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
+    assert conflicting_lines(blocks, processor, pixels) == 0

@@ -13,6 +13,7 @@ from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
+from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.vector_remainders import mark_remainder
 
 MAXIMUM_VECTOR = 64
@@ -208,18 +209,28 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
 def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:
     """Parallelize the outer spatial loops, vectorize the innermost one, and put the reduction between."""
     extent = loop_extent(sch, spatial[-1])
-    vector = None
+    shared, vector = list(spatial), None
     if extent is not None and extent > 1 and len(spatial) > how.rows:
         width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else how.lanes
         if extent >= width:
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
+            shared = list(spatial)
+            if extent % width and not (how.parallel and _is_alone(sch, spatial)):
+                # One thread has the vectors that overlap: it sums them from their start, one after the other.
+                overlap_tail(sch, outer)
+                shared.pop()
     sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
-    if how.parallel:
-        sch.parallel(sch.fuse(*fusible(sch, spatial)))
+    if how.parallel and shared:
+        sch.parallel(sch.fuse(*fusible(sch, shared)))
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
+
+
+def _is_alone(sch: Schedule, loops: list[Any]) -> bool:
+    """Is the last of ``loops`` the only one that threads can share?"""
+    return all(loop_extent(sch, loop) == 1 for loop in loops[:-1])
 
 
 __all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction", "arrange_whole", "start_before"]

@@ -140,7 +140,6 @@ def test_a_symbolic_batch() -> None:
         target_for(host_cpus()[-1]),
         arrays,
         expected(arrays),
-        symbols={"n": 3},
         tolerance=2e-6,
         schedule=lambda func, target: scheduled_by(Attention(), func, target),
     )

@@ -108,20 +108,40 @@ def test_a_result_that_two_need_is_finished_before_it_is_read() -> None:
     check_kernel(func, target_for(CPU), inputs, np.maximum(expected, 0).sum(axis=(2, 3)))
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_what_it_declines_is_right_in_the_next_rule(layout: str) -> None:
-    """NCHW has no channel vectors; a symbolic width no tiles."""
+def test_rows_shorter_than_a_tile_and_longer_are_one_function() -> None:
+    for width in (2, 3, 4, 5, 9):
+        run_pooling(
+            PoolingCase(
+                "avg_pool2d",
+                2,
+                26,
+                5,
+                width,
+                (3, 3),
+                padding=(1, 1, 1, 1),
+                layout="NHWC",
+                epilogue=True,
+                symbolic_image=True,
+            )
+        )
+
+
+def test_channels_that_fill_no_vector_have_no_conditions() -> None:
+    func, _, _ = pooling_function(PoolingCase("max_pool2d", 1, 26, 9, 9, (3, 3), layout="NHWC"))
+    schedule = scheduled_by(WindowPooling(), func, target_for(CPU))
+    assert "T.where" not in schedule.mod["main"].script()
+
+
+def test_what_it_declines_is_right_in_the_next_rule() -> None:
+    """NCHW has no channel vectors."""
     width = tirx.Var("w", "int64")
-    shape = (1, 8, 6, width) if layout == "NCHW" else (1, 6, width, 8)
-    out_shape = (1, 8, 5, width - 1) if layout == "NCHW" else (1, 5, width - 1, 8)
-    data = te.placeholder(shape)
-    func = prim_func([data, max_pool2d(data, Pooling((2, 2), layout=layout), out_shape)], "int64")
+    data = te.placeholder((1, 8, 6, width))
+    func = prim_func([data, max_pool2d(data, Pooling((2, 2), layout="NCHW"), (1, 8, 5, width - 1))], "int64")
     assert apply_rules(func, target_for(CPU))[0] == "LoopNest"
-    values = integers(np.random.default_rng(0), [size if isinstance(size, int) else 7 for size in shape])
-    rows, columns = (2, 3) if layout == "NCHW" else (1, 2)
-    lower = np.maximum(np.delete(values, 0, rows), np.delete(values, -1, rows))
-    expected = np.maximum(np.delete(lower, 0, columns), np.delete(lower, -1, columns))
-    check_kernel(func, target_for(CPU), [values], expected, symbols={"w": 7})
+    values = integers(np.random.default_rng(0), (1, 8, 6, 7))
+    lower = np.maximum(values[:, :, :-1], values[:, :, 1:])
+    expected = np.maximum(lower[..., :-1], lower[..., 1:])
+    check_kernel(func, target_for(CPU), [values], expected)
 
 
 def test_other_targets_are_not_taken() -> None:

@@ -71,7 +71,6 @@ def test_a_symbolic_batch() -> None:
         target_for(host_cpus()[-1]),
         arrays,
         np.matmul(*arrays),
-        symbols={"n": 3},
         schedule=lambda func, target: scheduled_by(Product(), func, target),
     )
 
@@ -99,7 +98,6 @@ def test_any_rows_columns_and_depth(known: str, sizes: tuple[int, int, int], cpu
         target_for(cpu),
         arrays,
         np.maximum(np.matmul(*arrays), 0),
-        symbols=values,
         schedule=lambda func, target: scheduled_by(Product(), func, target),
     )
 

@@ -28,6 +28,7 @@ either = pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symb
         ((2, 8, 7, 7, 8), (2, 3)),
         ((1, 2, 1, 1, 16), (2, 3)),
         ((3, 40, 28, 28), (2, 3)),
+        ((3, 9, 9, 106), (1, 2)),
     ],
 )
 def test_global_average_pooling(shape: tuple[int, ...], axes: tuple[int, ...], symbolic: bool) -> None:
@@ -125,6 +126,13 @@ def test_softmax(shape: tuple[int, ...], axis: int, logarithm: bool, symbolic: b
         symbolic,
         tolerance=2e-6,
     )
+
+
+@pytest.mark.parametrize("shape", [(3, 9, 104), (2, 5, 26), (4, 3, 150)])
+def test_channels_that_fill_no_vector_have_no_conditions(shape: tuple[int, ...]) -> None:
+    data = data_of(*shape)
+    script = check_loops([data], lambda x: topi.sum(x, [1]), data.sum(1), False)
+    assert "T.where" not in script
 
 
 @pytest.mark.parametrize(

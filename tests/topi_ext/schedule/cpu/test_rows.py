@@ -39,7 +39,6 @@ def check(
         target,
         [data],
         expected.astype(data.dtype),
-        symbols={"n": data.shape[0]},
         tolerance=tolerance,
         schedule=lambda func, target: scheduled_by(Rows(), func, target),
     )
@@ -96,7 +95,6 @@ def test_softmax_of_an_unknown_length(open_rows: bool, length: int, cpu: str) ->
         target_for(cpu),
         [data],
         softmax_of(data).astype("float32"),
-        symbols={"n": length, "m": rows},
         tolerance=1e-6,
         schedule=schedule,
     )
@@ -110,9 +108,7 @@ def test_layer_norm_of_an_unknown_number_of_rows(length: int) -> None:
     func = prim_func([x, centred(x)], "int64")
     schedule = partial(scheduled_by, Rows())
     expected = data - data.sum(-1, keepdims=True)
-    check_kernel(
-        func, target_for(host_cpus()[-1]), [data], expected, symbols={"n": length}, schedule=schedule
-    )
+    check_kernel(func, target_for(host_cpus()[-1]), [data], expected, schedule=schedule)
 
 
 def test_softmax_of_rows_that_are_infinite_or_no_numbers() -> None:
