@@ -10,11 +10,13 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.ir import nodes_of, substitute, unmarked
+from topi_ext.indexing import physical_axes
+from topi_ext.ir import holds, nodes_of, substitute, unmarked
 from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"
-"""Loop annotation: [block axis of the result, pixels of a tile, stride, dilation, padding before, extent]."""
+"""Loop annotation: [block axis of the result, the same axis of the padded image, pixels of a tile, stride,
+dilation, padding before, padding after]."""
 
 
 def skip_padding(
@@ -24,12 +26,12 @@ def skip_padding(
     them.
 
     ``axis`` is the position of the same spatial axis of the result among the block's axes; a register tile
-    has ``pixels`` along it.
+    has ``pixels`` along it. The block reads a padded image first, whose size may be dynamic.
     """
-    image = workload.along(side)
-    sch.annotate(
-        loop, SKIPPED, [axis, pixels, image.stride, image.dilation, image.pad_before, int(image.extent)]
-    )
+    image, name = workload.along(side), "HWD"[side]
+    padded = physical_axes(workload.data_layout).index((name, 0))
+    padding = [image.pad_before, image.pad_after]
+    sch.annotate(loop, SKIPPED, [axis, padded, pixels, image.stride, image.dilation, *padding])
 
 
 def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -38,13 +40,18 @@ def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def on_loop(loop: tirx.For) -> tirx.For:
         if SKIPPED not in loop.annotations:
             return loop
-        axis, pixels, stride, dilation, before, extent = map(int, loop.annotations[SKIPPED])
+        axis, padded, pixels, stride, dilation, before, after = map(int, loop.annotations[SKIPPED])
         realizes = nodes_of(loop.body, SBlockRealize)
+        image = next(
+            region.source
+            for region in realizes[0].block.reads
+            if not holds([written.source for written in realizes[0].block.writes], region.source)
+        )
         tile = {
             inner.loop_var: tirx.IntImm(str(inner.loop_var.ty), 0) for inner in nodes_of(loop.body, tirx.For)
         }
         first = substitute(realizes[0].iter_values[axis], tile) * stride + loop.loop_var * dilation
-        inside = tirx.all(first + (pixels - 1) * stride >= before, first < before + extent)
+        inside = tirx.all(first + (pixels - 1) * stride >= before, first < image.shape[padded] - after)
         # Without the hint TVM would shape buffers by the condition.
         return unmarked(loop, SKIPPED, tirx.IfThenElse(tirx.likely(inside), loop.body, None))
 

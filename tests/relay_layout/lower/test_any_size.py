@@ -10,6 +10,8 @@ from onnx import numpy_helper
 
 import relay_layout
 from tests.relay_layout.lower.open_images import SIZES, WINDOWS, agree, model_of
+from topi_ext.schedule.cpu import direct
+from topi_ext.schedule.padding_skips import skip_padding
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -45,13 +47,30 @@ def test_channels_that_fill_no_vector(strides: int, tmp_path: Path) -> None:
     agree(model, 120, tmp_path, [*SIZES, (1, 56, 31)])
 
 
-def test_images_that_end_small(tmp_path: Path) -> None:
-    """Deep in a network images are small, and so are tiles."""
-    after = "p = MaxPool <kernel_shape=[16,16], strides=[16,16]> (c)  y = Conv <pads=[1,1,1,1]> (p, v)"
+def agree_where_images_are_small(attributes: str, tmp_path: Path) -> None:
+    """Of a second convolution, of images with a sixteenth of the first one's pixels along each side."""
+    after = f"p = MaxPool <kernel_shape=[16,16], strides=[16,16]> (c)  y = Conv <{attributes}> (p, v)"
     model = model_of("pads=[1,1,1,1]", (16, 8, 3, 3), ("n", 8, "h", "w"), after)
     weight = np.random.default_rng(2).standard_normal((16, 16, 3, 3)).astype("float32")
     model.graph.initializer.append(numpy_helper.from_array(weight, "v"))
     agree(model, 8, tmp_path, [(1, 224, 224), (2, 16, 40), (1, 321, 300)])
+
+
+def test_images_that_end_small(tmp_path: Path) -> None:
+    """Deep in a network images are small, and so are tiles."""
+    agree_where_images_are_small("pads=[1,1,1,1]", tmp_path)
+
+
+def test_taps_that_meet_only_padding_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marked: list[int] = []
+
+    def noted(sch: Any, loop: Any, axis: int, workload: Any, side: int, pixels: int) -> None:
+        marked.append(side)
+        skip_padding(sch, loop, axis, workload, side, pixels)
+
+    monkeypatch.setattr(direct, "skip_padding", noted)
+    agree_where_images_are_small("pads=[12,12,12,12], dilations=[12,12]", tmp_path)
+    assert set(marked) == {0, 1}
 
 
 def test_channels_last_are_chosen(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from tvm.s_tir.transform import StmtSimplify
 from topi_ext.compute.convolution import reduction_axes
 from topi_ext.compute.padding import FILLED, PADDING
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, may_prefetch
 from topi_ext.schedule.bias_start import apply_start, keep_start
@@ -378,7 +377,7 @@ class _Nest:
 
         They are among the ``inner`` innermost loops, those of the reduction and the register tile.
         """
-        if not self.zeros or not self._is_known():
+        if not self.zeros:
             return
         workload, reduced = self.workload, reduction_axes(self.workload)
         loops = self.sch.get_loops(self.anchor)[-inner:]
@@ -393,12 +392,6 @@ class _Nest:
                 skip_padding(
                     self.sch, loops[reduced.index(f"r{axis.lower()}")], place, workload, side, pixels
                 )
-
-    def _is_known(self) -> bool:
-        """Is the size of the image static?"""
-        extents = [fixed(axis.dom.extent) for axis in self.sch.get(self.anchor).iter_vars]
-        axes = physical_axes(self.workload.out_layout)
-        return all(extent for (axis, _), extent in zip(axes, extents, strict=False) if axis in "DHW")
 
     def _prefetch(self, tile_loops: int) -> None:
         """Prefetch the weights of the next tile, if each weight is read once and so comes from memory."""
