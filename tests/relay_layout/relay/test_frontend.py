@@ -148,7 +148,7 @@ def test_torch_inputs_with_dtypes(torch):
 @pytest.mark.parametrize(
     ("model", "infos", "message"),
     [
-        (lambda model: model, [("x", (1, 5, 8, 8))], "the PyTorch model cannot be imported: .*3 channels"),
+        (lambda model: model, [("x", (1, 5, 8, 8))], "torch.export cannot export the module: .*3 channels"),
         (lambda model: model, [("x",)], r"input_infos: \(name, shape\) or .* is needed"),
         (lambda model: model, [("6.bias", (1, 3, 8, 8))], "an input has the name of another, or of a weight"),
         (lambda model: "model.pt", [], "a PyTorch module is needed, not str"),
@@ -169,5 +169,5 @@ def test_tflite_without_its_package(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "tflite", None)
-    with pytest.raises(ModelError, match="TFLite models need the tflite package"):
+    with pytest.raises(ModelError, match="reading TensorFlow Lite needs the tflite package"):
         relay.frontend.from_tflite(b"")
