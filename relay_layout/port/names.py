@@ -140,7 +140,7 @@ _TENSORFLOW = (
     "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's names "
     "and images in NHWC"
 )
-_SPARSE = "sparse products are not there; give the dense matrix to nn.dense"
+_SPARSE = "sparse products are not there; leave the line out, and give nn.dense the dense matrix"
 _SPARSE_OPERATORS = ("add", "conv2d", "dense", "transpose")
 _KERNELS = (
     "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune; an operator of "
