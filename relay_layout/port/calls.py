@@ -3,7 +3,7 @@
 import ast
 
 from relay_layout.port.bases import Bases
-from relay_layout.port.names import RELAY
+from relay_layout.port.names import NO_KERNELS, RELAY
 from relay_layout.port.references import rename
 from relay_layout.port.script import Chain, Script
 
@@ -128,6 +128,8 @@ def _port_target_helper(script: Script, bases: Bases, node: ast.Call, chain: Cha
         return
     script.done.add(id(node.func))
     start, end = script.source.span(node)
+    if "cuda" not in old and script.uses(RELAY):
+        script.note(node.func, old, NO_KERNELS)
     target = bases.spell("tvm.target.Target", node.func)
     script.replace(start, end, f"{target}({_TARGET_HELPERS[old]})")
 

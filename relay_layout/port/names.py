@@ -8,6 +8,9 @@ HasName = Callable[[str], bool]
 RELAY = "relay_layout.relay"
 """What stands for ``tvm.relay``."""
 
+NO_KERNELS = "relay-layout has kernels for CPUs (llvm) and NVIDIA's GPUs (cuda) alone; give one of these"
+"""Why a target is noted that nothing is built for."""
+
 _MOVED = {
     "tvm._ffi.get_global_func": "tvm.get_global_func",
     "tvm._ffi.register_func": "tvm.register_global_func",
@@ -141,7 +144,7 @@ _TENSORFLOW = (
     "and images in NHWC"
 )
 _SPARSE = "sparse products are not there; leave the line out, and give nn.dense the dense matrix"
-_SPARSE_OPERATORS = ("add", "conv2d", "dense", "transpose")
+_SPARSE_OPERATORS = ("add", "conv2d", "transpose")
 _KERNELS = (
     "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune; an operator of "
     "your own takes relay.op.register_compute"
@@ -361,4 +364,14 @@ def _begins(dotted: str, prefix: str) -> bool:
     return dotted == prefix or dotted.startswith(f"{prefix}.")
 
 
-__all__ = ["RELAY", "HasName", "Names", "is_ours", "known_reason", "old_name", "reason", "shown"]
+__all__ = [
+    "NO_KERNELS",
+    "RELAY",
+    "HasName",
+    "Names",
+    "is_ours",
+    "known_reason",
+    "old_name",
+    "reason",
+    "shown",
+]

@@ -38,8 +38,15 @@ def export_scripted(torch: Any, module: Any, examples: tuple[Any, ...], dynamic:
 
         plain = QuantizedScript(torch.jit.freeze(module) if hasattr(module, "training") else module)
     else:
-        with _unlogged():
-            plain = _converter()(module, examples).convert().module()
+        converter = _converter()
+        try:
+            with _unlogged():
+                plain = converter(module, examples).convert().module()
+        except Exception as error:
+            raise ModelError(
+                f"this script or trace cannot be exported ({reason(error)}); give the module itself, or "
+                "export it to ONNX and read that"
+            ) from None
     return torch.export.export(plain, examples, dynamic_shapes=dynamic, strict=False)
 
 

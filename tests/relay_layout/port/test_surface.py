@@ -76,7 +76,7 @@ def test_what_scripts_use_most_is_there_today(old: str) -> None:
         ("tvm.auto_scheduler", "relay-layout tune"),
         ("tvm.relay.frontend.from_keras", "relay.frontend.from_tflite"),
         ("tvm.relay.frontend.from_paddle", "relay.frontend.from_onnx"),
-        ("tvm.relay.nn.sparse_dense", "the dense matrix"),
+        ("tvm.relay.nn.sparse_transpose", "the dense matrix"),
         ("tvm.relay.quantize.quantize", "does all of it"),
         ("tvm.te.create_schedule", "tvm.s_tir.Schedule"),
         ("tvm.relay.transform.Nothing", "no such pass"),
