@@ -3,7 +3,7 @@
 import ast
 
 from relay_layout.port.bases import Bases
-from relay_layout.port.names import RELAY
+from relay_layout.port.names import NO_KERNELS, RELAY
 from relay_layout.port.references import rename
 from relay_layout.port.script import Chain, Script
 
@@ -90,11 +90,14 @@ def port_calls(script: Script, bases: Bases) -> None:
             elif in_use and isinstance(node.func, ast.Attribute):
                 _port_method(script, bases, node, node.func, foreign)
         elif in_use and isinstance(node, ast.Attribute) and id(node) not in called:
-            _note_method(script, node)
+            _port_attribute(script, node)
 
 
-def _note_method(script: Script, node: ast.Attribute) -> None:
-    """Notes a method that is gone, where it is not called at once."""
+def _port_attribute(script: Script, node: ast.Attribute) -> None:
+    """Notes a method that is gone, where it is not called; functions have no type parameters today."""
+    is_read = isinstance(node.ctx, ast.Load) and script.chain(node) is None
+    if node.attr == "type_params" and is_read and not script.is_in_text(node):
+        script.replace(*script.source.span(node), "[]")
     if node.attr == "astext" and script.chain(node) is None:
         script.note(node, "astext", "no method today; call relay.astext(module)")
 
@@ -125,6 +128,8 @@ def _port_target_helper(script: Script, bases: Bases, node: ast.Call, chain: Cha
         return
     script.done.add(id(node.func))
     start, end = script.source.span(node)
+    if "cuda" not in old and script.uses(RELAY):
+        script.note(node.func, old, NO_KERNELS)
     target = bases.spell("tvm.target.Target", node.func)
     script.replace(start, end, f"{target}({_TARGET_HELPERS[old]})")
 
@@ -155,6 +160,9 @@ def _is_target(script: Script, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name):
         return False
     values = [binding.value for binding in script.scopes.of(node).resolve(node.id)]
+    if node.id == "target" and values == [None]:
+        # A parameter of that name is what is built for.
+        return True
     if not all(value is not None and _makes_target(script, value) for value in values):
         return False
     return any(not isinstance(value, ast.Constant) or value.value not in _DEVICES for value in values)

@@ -1,12 +1,15 @@
 """Where the names of TVM up to 0.18 are today, and what to do instead of those that are gone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 HasName = Callable[[str], bool]
 """Whether today's packages have a dotted name that begins with ``relay`` (this package's) or ``tvm``."""
 
 RELAY = "relay_layout.relay"
 """What stands for ``tvm.relay``."""
+
+NO_KERNELS = "relay-layout has kernels for CPUs (llvm) and NVIDIA's GPUs (cuda) alone; give one of these"
+"""Why a target is noted that nothing is built for."""
 
 _MOVED = {
     "tvm._ffi.get_global_func": "tvm.get_global_func",
@@ -60,6 +63,7 @@ _MOVED = {
     "tvm.relay.transform.PassContext": "tvm.transform.PassContext",
     "tvm.relay.transform.Sequential": "tvm.transform.Sequential",
     "tvm.relay.transform.build_config": "tvm.transform.PassContext",
+    "tvm.rpc": f"{RELAY}.rpc",
     "tvm.runtime.NDArray": "tvm.runtime.Tensor",
     "tvm.runtime.ndarray": "tvm.runtime",
     "tvm.runtime.ndarray.NDArray": "tvm.runtime.Tensor",
@@ -80,6 +84,9 @@ _MOVED = {
     "tvm.var": "tvm.te.var",
 }
 """Today's names by the old ones; of several the longest that a name begins with counts."""
+
+_ONLY_WITH_RELAY = frozenset(["tvm.rpc"])
+"""Of these what moved for scripts that use Relay, and is where it was for others."""
 
 _FLAT_MODULES = [
     "adt",
@@ -132,6 +139,12 @@ _BYOC = "external code generators are gone; leave the line out, relay-layout has
 
 _INTEGERS = "quantized networks are computed in integers as they come; leave the line out"
 _EXPORT = "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite"
+_TENSORFLOW = (
+    "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's names "
+    "and images in NHWC"
+)
+_SPARSE = "sparse products are not there; leave the line out, and give nn.dense the dense matrix"
+_SPARSE_OPERATORS = ("add", "conv2d", "transpose")
 _KERNELS = (
     "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune; an operator of "
     "your own takes relay.op.register_compute"
@@ -142,7 +155,10 @@ _GONE = {
     "tvm.TVMError": _ERROR,
     "tvm._ffi.base.TVMError": _ERROR,
     "tvm._ffi": "TVM's foreign functions moved to the package tvm_ffi",
-    "tvm.auto_scheduler": "the auto-scheduler is gone from TVM; tune with relay-layout tune",
+    "tvm.auto_scheduler": (
+        "the auto-scheduler is gone from TVM; tune with autotvm.task.extract_from_program and XGBTuner, or "
+        "with relay-layout tune"
+    ),
     "tvm.autotvm": _TEMPLATES,
     "tvm.autotvm.feature": "features of kernels are relay-layout's own; leave the line out",
     "tvm.autotvm.tophub": "the package has logs in TopHub's place; leave the line out",
@@ -150,11 +166,26 @@ _GONE = {
     "tvm.runtime.profiler_vm": "use relay.debug_executor, whose profile() times kernels",
     "tvm.contrib.pipeline_executor": "the pipeline executor is gone; build the parts one by one",
     "tvm.contrib.pipeline_executor_build": "the pipeline executor is gone; build the parts one by one",
-    "tvm.contrib.relay_viz": "the graph viewer is gone; print relay.astext(mod)",
+    "tvm.contrib.relay_viz": (
+        "the graph viewer is gone; print relay.astext(mod), or draw the model with "
+        "relay-layout compile --report"
+    ),
     "tvm.contrib.target": _BYOC,
-    "tvm.contrib.torch": "the bridge from PyTorch is gone; export to ONNX and use relay.frontend.from_onnx",
+    "tvm.contrib.torch": (
+        "the bridge from PyTorch is gone; give the module to relay.frontend.from_pytorch and run what "
+        "relay.build makes"
+    ),
     "tvm.error.TVMError": _ERROR,
     "tvm.driver.tvmc": "tvmc is gone from TVM; use the command relay-layout compile",
+    "tvm.driver.tvmc.compile": (
+        "tvmc is gone from TVM; use relay_layout.compile(path, target=..., desired_layout=...) and its save()"
+    ),
+    "tvm.driver.tvmc.load": "tvmc is gone from TVM; relay_layout.compile(path) reads the model itself",
+    "tvm.driver.tvmc.model.TVMCPackage": "tvmc is gone from TVM; use relay_layout.load(path)",
+    "tvm.driver.tvmc.run": "tvmc is gone from TVM; use relay_layout.load(path).run(inputs)",
+    "tvm.driver.tvmc.tune": (
+        "tvmc is gone from TVM; use relay-layout tune, and relay_layout.compile with its tuning_records"
+    ),
     "tvm.ir.structural_equal": "use tvm_ffi.structural_equal, or tvm.ir.assert_structural_equal",
     "tvm.ir.structural_hash": "use tvm_ffi.structural_hash",
     "tvm.lower": "lowering alone is gone; look at the TensorIR of te.create_prim_func",
@@ -163,15 +194,25 @@ _GONE = {
     "tvm.relay.ExprFunctor": _REWRITE,
     "tvm.relay.ExprMutator": _REWRITE,
     "tvm.relay.ExprVisitor": _REWRITE,
+    "tvm.relay.analysis.sparse_conv2d": _SPARSE,
+    "tvm.relay.analysis.sparse_dense": _SPARSE,
     "tvm.relay.Prelude": "algebraic data types are not there; write the model without lists and trees",
     "tvm.relay.TypeFunctor": _REWRITE,
     "tvm.relay.TypeMutator": _REWRITE,
     "tvm.relay.TypeVisitor": _REWRITE,
     "tvm.relay.backend": "there is one way to build and run: relay.build and graph_executor.GraphModule",
     "tvm.relay.collage": _BYOC,
-    "tvm.relay.data_dep_optimization": "sparse rewrites are gone; build the dense model",
+    "tvm.relay.data_dep_optimization": _SPARSE,
     "tvm.relay.expr_functor": _REWRITE,
     "tvm.relay.frontend": _EXPORT,
+    "tvm.relay.frontend.from_keras": _TENSORFLOW,
+    "tvm.relay.frontend.from_tensorflow": _TENSORFLOW,
+    "tvm.relay.frontend.from_tensorflow2": _TENSORFLOW,
+    **{
+        f"tvm.relay.{module}sparse_{name}": _SPARSE
+        for module in ("nn.", "op.nn.")
+        for name in _SPARSE_OPERATORS
+    },
     "tvm.relay.op.contrib": _BYOC,
     "tvm.relay.op.OpPattern": _FUSION,
     "tvm.relay.op.OpStrategy": _KERNELS,
@@ -185,10 +226,10 @@ _GONE = {
     "tvm.relay.op.strategy": _KERNELS,
     "tvm.relay.prelude": "algebraic data types are not there; write the model without lists and trees",
     "tvm.relay.quantize": "relay.quantize.quantize does all of it; its parts are not there one by one",
+    "tvm.relay.testing.tf": _TENSORFLOW,
     "tvm.relay.testing": "it is one of TVM's own test helpers; relay_layout.models has networks",
     "tvm.relay.transform.AnnotateTarget": _BYOC,
     "tvm.relay.transform.FakeQuantizationToInteger": _INTEGERS,
-    "tvm.relay.transform.FuseOps": "relay.build fuses by itself; leave the line out",
     "tvm.relay.transform.MergeCompilerRegions": _BYOC,
     "tvm.relay.transform.MergeComposite": _BYOC,
     "tvm.relay.transform.PartitionGraph": _BYOC,
@@ -205,6 +246,7 @@ _GONE = {
     "tvm.te.Schedule": _TE_SCHEDULE,
     "tvm.te.create_schedule": _TE_SCHEDULE,
     "tvm.te.schedule": _TE_SCHEDULE,
+    "tvm.topi.sparse": _SPARSE,
     "tvm.tir.ir_builder": "the IR builder is gone; write TVMScript, tvm.script.tirx",
     "tvm.topi.arm_cpu": "TOPI's schedules are gone from TVM; convolutions get relay-layout's",
     "tvm.topi.cuda": "TOPI's schedules are gone from TVM; use tvm.s_tir.dlight",
@@ -216,8 +258,10 @@ _GONE = {
 class Names:
     """Old names and today's, as far as ``has_name`` knows them."""
 
-    def __init__(self, has_name: HasName) -> None:
+    def __init__(self, has_name: HasName, *, with_relay: bool = True) -> None:
+        """``with_relay`` says whether the script that is asked for uses Relay."""
         self._has_name = has_name
+        self._stays: Collection[str] = () if with_relay else _ONLY_WITH_RELAY
         self._known: dict[str, str | None] = {}
 
     def today(self, old: str) -> str | None:
@@ -227,7 +271,7 @@ class Names:
         Today's names are their own.
         """
         if old not in self._known:
-            found = (name for name in _candidates(old) if self._is_there(name))
+            found = (name for name in _candidates(old, self._stays) if self._is_there(name))
             self._known[old] = next(found, None)
         return self._known[old]
 
@@ -279,10 +323,10 @@ def known_reason(old: str) -> str | None:
     return next((_GONE[prefix] for prefix in _prefixes(old) if prefix in _GONE), None)
 
 
-def _candidates(old: str) -> Iterator[str]:
+def _candidates(old: str, stays: Collection[str]) -> Iterator[str]:
     """What an old name may be called today, likeliest first."""
     for prefix in _prefixes(old):
-        if prefix in _MOVED:
+        if prefix in _MOVED and prefix not in stays:
             yield from _moved(_MOVED[prefix] + old[len(prefix) :])
     yield from _moved(old)
 
@@ -320,4 +364,14 @@ def _begins(dotted: str, prefix: str) -> bool:
     return dotted == prefix or dotted.startswith(f"{prefix}.")
 
 
-__all__ = ["RELAY", "HasName", "Names", "is_ours", "known_reason", "old_name", "reason", "shown"]
+__all__ = [
+    "NO_KERNELS",
+    "RELAY",
+    "HasName",
+    "Names",
+    "is_ours",
+    "known_reason",
+    "old_name",
+    "reason",
+    "shown",
+]

@@ -18,7 +18,7 @@ class Binding:
 
     origin: what an import binds it to, such as "tvm.relay"; None for everything else.
     statement: the import.
-    value: what a plain assignment gives it.
+    value: what a plain assignment gives it, or a parameter where a call gives none.
     unconditional: whether the statement stands in its scope's body itself, not under an ``if`` or the like.
     """
 
@@ -113,9 +113,10 @@ class Scopes:
         inside |= {id(child) for child in getattr(node, "type_params", ())}
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.arguments):
+                defaults = _defaults(child)
                 for part in ast.iter_child_nodes(child):
                     if isinstance(part, ast.arg):
-                        self._found.append((inner, part.arg, Binding()))
+                        self._found.append((inner, part.arg, Binding(value=defaults.get(part.arg))))
                     # Annotations and defaults belong to the scope outside.
                     yield part, scope, False
             else:
@@ -155,6 +156,15 @@ def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple
         return alias.asname or alias.name, f"{statement.module}.{alias.name}" if known else None
     package = alias.name.partition(".")[0]
     return (alias.asname, alias.name) if alias.asname else (package, package)
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    """The defaults of parameters by name."""
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    given = by_place[len(by_place) - len(arguments.defaults) :]
+    found = {one.arg: value for one, value in zip(given, arguments.defaults, strict=True)}
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return found | {one.arg: value for one, value in by_name if value is not None}
 
 
 def _name_bound_by(node: ast.AST) -> str | None:

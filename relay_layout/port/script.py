@@ -47,7 +47,7 @@ class Script:
     def __init__(self, source: Source, has_name: HasName) -> None:
         self.source = source
         self.scopes = Scopes(source.tree)
-        self.names = Names(has_name)
+        self.names = Names(has_name, with_relay=_names_relay(source.tree))
         self.edits: list[Edit] = []
         self.done: set[int] = set()
         self._notes: dict[tuple[int, str], NotCarried] = {}
@@ -131,6 +131,19 @@ class Script:
         """Today's name for what different imports may have bound; None if there is none, or no single one."""
         found = {self.names.today(old_name(name)) for name in old}
         return found.pop() if len(found) == 1 else None
+
+
+def _names_relay(tree: ast.Module) -> bool:
+    """Whether a script imports Relay, or something of it, or says ``tvm.relay``."""
+    for node in ast.walk(tree):
+        words: list[str] = [node.attr] if isinstance(node, ast.Attribute) else []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            words = [word for alias in node.names for word in alias.name.split(".")]
+        if isinstance(node, ast.ImportFrom):
+            words += (node.module or "").split(".")
+        if "relay" in words:
+            return True
+    return False
 
 
 def _nodes_in_text(tree: ast.Module) -> tuple[dict[int, ast.JoinedStr], set[int]]:

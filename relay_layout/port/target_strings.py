@@ -4,12 +4,13 @@ import ast
 from collections.abc import Iterator
 
 from relay_layout.port.bases import Bases
-from relay_layout.port.names import RELAY
+from relay_layout.port.names import NO_KERNELS, RELAY
 from relay_layout.port.script import Script
 from relay_layout.port.targets import is_target_string, literal, target_fields
 
 _TARGET = "tvm.target.Target"
 _KEYWORDS = ("target", "host", "target_host")
+_WITHOUT_KERNELS = frozenset(["ext_dev", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu"])
 
 
 def port_target_strings(script: Script, bases: Bases) -> None:
@@ -27,6 +28,8 @@ def port_target_strings(script: Script, bases: Bases) -> None:
         if isinstance(node, ast.Assign) and len(node.targets) == 1
     }
     prose = {id(node.value) for node in script.nodes if isinstance(node, ast.Expr)}
+    if script.uses(RELAY):
+        _note_kinds(script, arguments)
     for node in script.nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in prose:
             continue
@@ -48,6 +51,17 @@ def port_target_strings(script: Script, bases: Bases) -> None:
             script.replace(start, end, literal(fields))
         else:
             script.replace(start, end, f"{bases.spell(_TARGET, node)}({literal(fields)})")
+
+
+def _note_kinds(script: Script, arguments: dict[int, str | None]) -> None:
+    """Notes targets of Relay's that nothing is built for here."""
+    for node in script.nodes:
+        today = arguments.get(id(node)) or ""
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        kind = node.value.strip().partition(" ")[0]
+        if kind in _WITHOUT_KERNELS and (today == _TARGET or today.startswith(f"{RELAY}.")):
+            script.note(node, kind, NO_KERNELS)
 
 
 def _users(

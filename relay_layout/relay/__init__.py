@@ -69,6 +69,7 @@ _MODULES = (
     "qnn",
     "quantize",
     "random",
+    "rpc",
     "testing",
     "transform",
     "vision",

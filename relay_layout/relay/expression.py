@@ -15,9 +15,10 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.exporting import function_to_tree, to_tree
+from relay_layout.relay.exporting import body_to_tree, function_to_tree, to_tree
 from relay_layout.relay.importing import from_tree
-from relay_layout.relay.syntax import module_of_expression, print_text, tree
+from relay_layout.relay.importing.types import to_relay
+from relay_layout.relay.syntax import free_variables, module_of_expression, print_text, tree
 
 
 class _Kind(type):
@@ -170,12 +171,13 @@ class Function(tree.Function):
     """A function, which is also a function of TVM.
 
     Where TVM's functions expect one, it is the Relax function that it describes, built when first needed;
-    ``isinstance(function, tvm.ir.BaseFunc)`` holds, so that ``module["main"] = function`` works.
+    ``isinstance(function, tvm.ir.BaseFunc)`` holds, so that ``module["main"] = function`` works. Parameters
+    and attributes may be those of a module's function whose body is part of ``body``.
     """
 
     def __init__(
         self,
-        params: Sequence[tree.Var],
+        params: Sequence[Anything],
         body: Anything,
         ret_type: tree.RelayType | None = None,
         type_params: object = None,
@@ -184,8 +186,10 @@ class Function(tree.Function):
     ) -> None:
         del type_params, span
         # Not super(): its cell has the name of the property below.
-        given = dict(attrs.items()) if attrs else {}
-        tree.Function.__init__(self, tuple(params), as_expression(body), ret_type, given)
+        # Attributes of a module's function tell of this package's own matters.
+        given = dict(attrs.items()) if attrs and not isinstance(attrs, tvm.ir.DictAttrs) else {}
+        inner = as_expression(body)
+        tree.Function.__init__(self, _parameters(params, inner), inner, ret_type, given)
         self._relax: relax.Function | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -314,13 +318,36 @@ def scalar_type(dtype: Anything) -> tree.TensorType:
     return tree.TensorType((), dtype_text(dtype))
 
 
+def _parameters(given: Sequence[Anything], body: tree.Expression) -> tuple[tree.Var, ...]:
+    """Parameters as the tree has them: of a module's function the variables of the same name in the body.
+
+    ModelError where the body has two of one name.
+    """
+    if not any(isinstance(parameter, relax.Var) for parameter in given):
+        return tuple(given)
+    found: dict[str, tree.Var] = {}
+    for variable in free_variables(body):
+        if variable.name in found:
+            raise ModelError(f"the function's body has two variables '{variable.name}'; rename one")
+        found[variable.name] = variable
+    return tuple(
+        (found.get(str(one.name)) or tree.Var(str(one.name), to_relay(one.ty, f"parameter {one.name}")))
+        if isinstance(one, relax.Var)
+        else one
+        for one in given
+    )
+
+
 def _attribute(value: Anything) -> Anything:
     """A list of a script's, or one of TVM's, as the tuple that the tree has."""
     return tuple(map(_attribute, value)) if isinstance(value, list | tvm.ir.Array) else value
 
 
 def as_expression(value: Anything) -> tree.Expression:
-    """What scripts use as an expression, as one: tuples of several results, lists, numbers and arrays too."""
+    """What scripts use as an expression, as one: tuples of several results, lists, numbers and arrays too.
+
+    The body of a module's function is an expression of its parameters as free variables.
+    """
     if isinstance(value, TupleWrapper):
         return value.tuple_value
     if isinstance(value, tree.EXPRESSIONS):
@@ -329,6 +356,8 @@ def as_expression(value: Anything) -> tree.Expression:
         return tree.Tuple(tuple(map(as_expression, value)))
     if isinstance(value, int | float | np.ndarray | np.generic | tvm.runtime.Tensor):
         return const(value)
+    if isinstance(value, relax.SeqExpr):
+        return body_to_tree(value)
     raise TypeError(f"an expression is needed, not {type(value).__name__}")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +16,14 @@ from tvm_ffi import structural_map
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
+from relay_layout.frontend import from_torch as import_torch
 from relay_layout.frontend.onnx.graphs import opset_version
-from relay_layout.graph.border import input_names
+from relay_layout.frontend.tflite.model import module_of, parsed
+from relay_layout.graph.border import DECLARED, input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of, with_body, with_main
 from relay_layout.relay.build_module import main_function
 from relay_layout.relay.expression import dtype_text
-from relay_layout.relay.importing.operation import reason
 from relay_layout.relay.missing import refuser
-from relay_layout.relay.params import as_array
 
 if TYPE_CHECKING:
     import onnx
@@ -84,31 +83,29 @@ def from_pytorch(
     ``input_infos`` has ``(name, shape)`` or ``(name, (shape, dtype))`` for each input, in order. Weights are
     parameters of main under the names that they have in the model, and in ``params``.
 
+    Modules that were quantized by ``torch.ao.quantization.convert``, and traces of them, have their weights
+    as constants.
+
     ModelError for what cannot be exported or imported, and without the torch package.
     """
     del keep_quantized_weight, export_renamed_c_graph_path, preserve_pytorch_scopes
+    if custom_convert_map:
+        raise ModelError("custom_convert_map: converters are not TVM's; use operators that PyTorch exports")
     try:
         import torch
-        from tvm.relax.frontend.torch import from_exported_program
     except ImportError:
         raise ModelError("PyTorch models need the torch package; install relay-layout[torch]") from None
+    from relay_layout.frontend.torch.program import exported
+
     inputs = [_input_info(info, default_dtype) for info in input_infos]
-    try:
-        program = _exported(torch, script_module, inputs)
-        module = from_exported_program(
-            program,
-            keep_params_as_input=True,
-            unwrap_unit_return_tuple=True,
-            custom_convert_map=dict(custom_convert_map) if custom_convert_map else None,
-        )
-    except ModelError:
-        raise
-    except Exception as error:
-        # Exporters and importers fail in more ways than can be told apart.
-        raise ModelError(f"the PyTorch model cannot be imported: {reason(error)}") from None
-    signature = program.graph_signature
-    held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    return _with_names(module, [name for name, _, _ in inputs], held, use_parser_friendly_name)
+    if not isinstance(script_module, torch.nn.Module | torch.export.ExportedProgram):
+        raise ModelError(f"a PyTorch module is needed, not {type(script_module).__name__}")
+    is_program = isinstance(script_module, torch.export.ExportedProgram)
+    examples = tuple(torch.zeros(shape, dtype=getattr(torch, dtype)) for _, shape, dtype in inputs)
+    program = exported(torch, script_module, None if is_program else examples, None, "the PyTorch model")
+    module = import_torch(program)
+    weights = {tensor.data_ptr(): name for name, tensor in program.state_dict.items() if tensor.dim()}
+    return _with_names(module, [name for name, _, _ in inputs], weights, use_parser_friendly_name)
 
 
 def from_tflite(
@@ -118,23 +115,18 @@ def from_tflite(
 ) -> tuple[tvm.IRModule, Params]:
     """A TFLite model, as bytes or as the tflite package holds it; weights are constants.
 
-    ModelError for what cannot be imported, and without the tflite package.
+    ModelError for what cannot be imported, other shapes and dtypes than the file's, and without the tflite
+    package.
     """
-    try:
-        tflite: Any = import_module("tflite")
-        from tvm.relax.frontend.tflite import from_tflite as import_tflite
-    except ImportError:
-        raise ModelError(
-            "TFLite models need the tflite package; install it with: pip install tflite"
-        ) from None
-    try:
-        if isinstance(model, bytes | bytearray | memoryview):
-            model = tflite.Model.GetRootAsModel(model, 0)
-        shapes = {name: tuple(shape) for name, shape in (shape_dict or {}).items()}
-        dtypes = {name: dtype_text(dtype) for name, dtype in (dtype_dict or {}).items()}
-        return import_tflite(model, shapes or None, dtypes or None), {}
-    except Exception as error:
-        raise ModelError(f"the TFLite model cannot be imported: {reason(error)}") from None
+    if isinstance(model, bytes | bytearray | memoryview):
+        model = parsed(bytes(model), _TFLITE)
+    module = module_of(model, _TFLITE, {name: tuple(shape) for name, shape in (shape_dict or {}).items()})
+    main = main_function(module)
+    types = dict(zip(input_names(main), map(dtype_of, main.params), strict=True))
+    for name, dtype in (dtype_dict or {}).items():
+        if name in types and types[name] != dtype_text(dtype):
+            raise ModelError(f"{_TFLITE}: input '{name}' is {types[name]}, not {dtype_text(dtype)}")
+    return module, {}
 
 
 def _loaded(model: Any) -> Any:
@@ -201,48 +193,47 @@ _DTYPES = {"double": "float64", "long": "int64", "half": "float16"}
 """PyTorch's names of dtypes that TVM does not have."""
 
 
-def _exported(torch: Any, model: Any, inputs: Sequence[tuple[str, tuple[int, ...], str]]) -> Any:
-    """The model as ``torch.export`` has it, with the shapes given."""
-    if isinstance(model, torch.export.ExportedProgram):
-        return model
-    if not isinstance(model, torch.nn.Module):
-        raise ModelError(f"a PyTorch module is needed, not {type(model).__name__}")
-    arguments = tuple(torch.zeros(shape, dtype=getattr(torch, dtype)) for _, shape, dtype in inputs)
-    if isinstance(model, torch.jit.ScriptModule):
-        try:
-            from torch._export.converter import TS2EPConverter
-        except ImportError:
-            raise ModelError("this torch cannot export a scripted module; give the module itself") from None
-        model = TS2EPConverter(model, arguments).convert().module()
-        return torch.export.export(model, arguments)
-    return torch.export.export(model, arguments)
-
-
 def _with_names(
-    module: tvm.IRModule, inputs: Sequence[str], held: Mapping[str, str], friendly: bool
+    module: tvm.IRModule, inputs: Sequence[str], weights: Mapping[int, str], friendly: bool
 ) -> tuple[tvm.IRModule, Params]:
-    """The module with the inputs' names as given and weights called as in the model, and the weights."""
+    """The module with the inputs' names as given, and the weights as parameters under their names.
+
+    ``weights`` has names by where the tensors lie in memory, which the module's constants share.
+    """
     main = main_function(module)
-    count = int(main.attrs["num_input"])
-    if count != len(inputs):
-        raise ModelError(f"the model has {count} inputs, but input_infos has {len(inputs)}")
-    old = [str(parameter.name) for parameter in main.params]
-    names = [*inputs, *(_shown(held.get(name, name), friendly) for name in old[count:])]
+    if len(main.params) != len(inputs):
+        raise ModelError(f"the model has {len(main.params)} inputs, but input_infos has {len(inputs)}")
+    fresh: dict[Any, relax.Var] = {
+        parameter: relax.Var(name, parameter.ty) for name, parameter in zip(inputs, main.params, strict=True)
+    }
+    held: dict[str, relax.Var] = {}
+    params: Params = {}
+
+    def weight(value: Constant) -> relax.Expr:
+        array = constant_array(value)
+        name = _shown(weights.get(array.ctypes.data, ""), friendly)
+        if not name:
+            return value
+        if name not in held:
+            held[name] = relax.Var(name, relax.TensorType(shape_of(value), dtype_of(value)))
+            params[name] = tvm.runtime.tensor(array)
+        return held[name]
+
+    body = structural_map(main.body, (relax.Var, lambda variable: fresh.get(variable, variable)))
+    body = structural_map(body, (Constant, weight))
+    names = [*inputs, *held]
     if len(set(names)) != len(names):
         raise ModelError("input_infos: an input has the name of another, or of a weight")
-    fresh = {
-        parameter: relax.Var(name, parameter.ty) for name, parameter in zip(names, main.params, strict=True)
-    }
-    body = structural_map(main.body, (relax.Var, lambda variable: fresh.get(variable, variable)))
-    function = relax.Function(list(fresh.values()), body, main.ret_ty, main.is_pure)
-    held_values = main.attrs["params"] if "params" in dict(main.attrs) else []
-    params = {
-        name: tvm.runtime.tensor(as_array(value))
-        for name, value in zip(names[count:], held_values, strict=True)
-    }
-    return with_main(module, function.with_attr("global_symbol", "main")), params
+    # Scripts give plain arrays, and read plain ones.
+    for attribute in DECLARED:
+        main = main.without_attr(attribute)
+    function = with_body(main, body, parameters=[*fresh.values(), *held.values()])
+    return with_main(module, function.with_attr("input_names", names)), params
 
 
 def _shown(name: str, friendly: bool) -> str:
     """A weight's name; with underscores where text could not hold it, if asked for."""
     return name.replace(".", "_") if friendly else name
+
+
+_TFLITE = "the TFLite model"

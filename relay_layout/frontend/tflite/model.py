@@ -38,8 +38,11 @@ def from_tflite(
     other than those in the file, and without the tflite package.
     """
     label = f"model '{Path(source)}'"
-    data = read_bytes(Path(source))
-    model = _parsed(data, label)
+    return module_of(parsed(read_bytes(Path(source)), label), label, input_shapes)
+
+
+def module_of(model: Any, label: str, input_shapes: Mapping[str, Sequence[int]] | None) -> "IRModule":
+    """As :func:`from_tflite`, of a model as the tflite package holds it; ``label`` begins messages."""
     # Only now: it needs the tflite package.
     from tvm.relax.frontend import tflite as importer
 
@@ -57,7 +60,8 @@ def from_tflite(
         raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
 
 
-def _parsed(data: bytes, label: str) -> Any:
+def parsed(data: bytes, label: str) -> Any:
+    """A file's bytes as the tflite package holds them. ModelError for those of another kind of file."""
     try:
         import tflite
     except ImportError:
@@ -133,4 +137,4 @@ def _quantization(tensor: Any) -> list[list[float]]:
     return [scales, points or [0.0] * len(scales), axis]
 
 
-__all__ = ["from_tflite"]
+__all__ = ["from_tflite", "module_of", "parsed"]

@@ -41,9 +41,10 @@ def from_torch(
 ) -> "tvm.IRModule":
     """A PyTorch program as a Relax module.
 
-    ``model`` is a module in evaluation mode with ``example_inputs`` (and ``dynamic_shapes``, as
-    ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file; any of them may be quantized
-    by PT2E. ``input_shapes`` give the dimensions that the program leaves open.
+    ``model`` is a module in evaluation mode, which may be traced or scripted, with ``example_inputs`` (and
+    ``dynamic_shapes``, as ``torch.export.export`` takes them), an exported program, or a ``.pt2`` file; any
+    of them may be quantized by PT2E, modules also by ``torch.ao.quantization.convert``. ``input_shapes`` give
+    the dimensions that the program leaves open.
 
     Shapes are the program's own, convolutions NCHW. How tensors lie in memory is declared in the attributes
     "input_dim_orders" and "output_dim_orders" of "main", for each input as the example lay, for each output
@@ -145,17 +146,23 @@ def _require_torch() -> Any:
 def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
     """The exported program of any kind of model."""
     from relay_layout.frontend.torch.operators.recurrent_rules import kept_whole
+    from relay_layout.frontend.torch.scripted import export_scripted, is_scripted
 
     if isinstance(model, torch.nn.Module):
         if not isinstance(examples, list | tuple):
             raise ModelError(
                 "a torch module needs example inputs, in a tuple: relay_layout.from_torch(module, (example,))"
             )
-        if model.training and not _is_exported(torch, model):
+        # Frozen scripts are in no mode.
+        if getattr(model, "training", False) and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
         try:
             with _quiet(), kept_whole():
+                if is_scripted(torch, model):
+                    return export_scripted(torch, model, tuple(examples), dynamic)
                 return torch.export.export(model, tuple(examples), dynamic_shapes=dynamic, strict=False)
+        except ModelError:
+            raise
         except Exception as error:
             raise ModelError(f"torch.export cannot export the module: {reason(error)}") from None
     if not isinstance(model, torch.export.ExportedProgram | str | os.PathLike):

@@ -25,6 +25,7 @@ class Board:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self._networks: dict[str, Path] = {}
+        self._others: set[str] = set()
 
     def upload(self, data: str | os.PathLike[str] | bytearray, target: str | None = None) -> None:
         """Name a network for :meth:`load_module`, by its file's name where ``target`` is None.
@@ -33,11 +34,16 @@ class Board:
         """
         if not isinstance(data, bytearray) and is_artifact(data):
             self._networks[target or Path(data).name] = Path(data)
+            self._others.discard(target or Path(data).name)
             return
         self.connection.upload(data if isinstance(data, bytearray) else os.fspath(data), target)
+        if target is not None or not isinstance(data, bytearray):
+            self._others.add(target or Path(str(data)).name)
 
-    def load_module(self, path: str) -> BoardLibrary:
-        """The network of that name. InputError where none was uploaded."""
+    def load_module(self, path: str) -> Any:
+        """The network of that name, or the library of TVM's. InputError where neither was uploaded."""
+        if path in self._others:
+            return self.connection.load_module(path)
         if path not in self._networks:
             known = ", ".join(self._networks) or "none"
             raise InputError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.functions.operator_functions import operator_function
+from relay_layout.relay.functions.sparse import sparse_dense
 from relay_layout.relay.syntax import tree
 
 Axis = int | Sequence[int] | None
@@ -93,6 +94,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
         for kind in ("avg", "max")
         for rank in (1, 3)
     },
+    "nn.sparse_dense": sparse_dense,
     "reverse_reshape": _renamed("contrib_reverse_reshape", "reverse_reshape"),
     "std": std,
 }

@@ -153,7 +153,11 @@ class FunctionImporter:
         if isinstance(expression, tree.GlobalVar):
             function = self.functions.get(expression.name)
             if function is None:
-                raise self._error(None, f"there is no function @{expression.name}")
+                raise self._error(
+                    None,
+                    f"there is no function @{expression.name}; call the function itself, or give the "
+                    "whole module as text to relay.fromtext",
+                )
             return Closure(function, self.globals)
         if isinstance(expression, tree.Function):
             return Closure(expression, frame)

@@ -6,6 +6,7 @@ and in canonical form from the start, so some passes that Relay needed have litt
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -106,6 +107,16 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     return relax.transform.DeadCodeElimination()
 
 
+def FuseOps(fuse_opt_level: int = -1) -> tvm.transform.Pass:
+    """Nothing, of which it warns: :func:`relay.build` fuses by itself, whatever the level."""
+    del fuse_opt_level
+    warnings.warn(
+        "FuseOps leaves modules as they are: relay.build fuses by itself",
+        stacklevel=2,
+    )
+    return relax.transform.Normalize()
+
+
 def EliminateCommonSubexpr(fskip: Any = None) -> tvm.transform.Pass:
     """Equal calls become one. ValueError for ``fskip``, which cannot be honoured."""
     if fskip is not None:
@@ -204,6 +215,7 @@ __all__ = [
     "FoldExplicitPadding",
     "FoldScaleAxis",
     "ForwardFoldScaleAxis",
+    "FuseOps",
     "InferType",
     "LayoutConfig",
     "PassContext",

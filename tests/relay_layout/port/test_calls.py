@@ -33,6 +33,19 @@ def notes(text: str) -> list[tuple[int, str]]:
         ("tvm.device('llvm -mcpu=znver3')", 'tvm.device("cpu")'),
         ("tvm.device(name, 0)", "tvm.device(name, 0)"),
         ("t = 'llvm'\ntvm.device(t, 0)", "t = 'llvm'\ntvm.device_from_target(t, 0)"),
+        ("def f(t='llvm'):\n    tvm.device(t, 0)", "def f(t='llvm'):\n    tvm.device_from_target(t, 0)"),
+        ("def f(t='cpu'):\n    tvm.device(t, 0)", "def f(t='cpu'):\n    tvm.device(t, 0)"),
+        (
+            "def f(*, target):\n    tvm.device(target)",
+            "def f(*, target):\n    tvm.device_from_target(target)",
+        ),
+        (
+            "relay.Function(f.params, f.body, None, f.type_params)",
+            "relay.Function(f.params, f.body, None, [])",
+        ),
+        ("f.type_params = ()", "f.type_params = ()"),
+        ("from tvm import rpc", "from relay_layout.relay import rpc"),
+        ("tvm.rpc.connect_tracker(h, p)", "relay.rpc.connect_tracker(h, p)"),
         ("t = 'cuda'\ntvm.device(t, 0)", "t = 'cuda'\ntvm.device(t, 0)"),
         ("t = 'cpu'\ntvm.device(t, 0)", "t = 'cpu'\ntvm.device(t, 0)"),
         ("t = 'llvm'\nt = f()\ntvm.device(t, 0)", "t = 'llvm'\nt = f()\ntvm.device(t, 0)"),
@@ -153,3 +166,8 @@ def test_a_script_without_tvm_stays(text: str) -> None:
     if "llvm" not in text:
         assert found.not_carried == ()
     assert found.text == text
+
+
+def test_sessions_of_scripts_without_relay_are_tvms() -> None:
+    script = b"import tvm\nfrom tvm import rpc\nrpc.connect('board', 9090).upload(tvm.build(f))\n"
+    assert port_source(script, has_name=golden.known).source == script

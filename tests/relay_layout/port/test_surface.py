@@ -74,8 +74,9 @@ def test_what_scripts_use_most_is_there_today(old: str) -> None:
     [
         ("tvm.autotvm.task.create", "autotvm.task.extract_from_program"),
         ("tvm.auto_scheduler", "relay-layout tune"),
-        ("tvm.relay.frontend.from_keras", "relay.frontend.from_onnx"),
-        ("tvm.relay.transform.FuseOps", "fuses by itself"),
+        ("tvm.relay.frontend.from_keras", "relay.frontend.from_tflite"),
+        ("tvm.relay.frontend.from_paddle", "relay.frontend.from_onnx"),
+        ("tvm.relay.nn.sparse_transpose", "the dense matrix"),
         ("tvm.relay.quantize.quantize", "does all of it"),
         ("tvm.te.create_schedule", "tvm.s_tir.Schedule"),
         ("tvm.relay.transform.Nothing", "no such pass"),

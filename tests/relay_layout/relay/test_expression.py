@@ -254,3 +254,24 @@ def test_text_of_expressions_and_modules():
     module = relay.parse(relay.astext(tvm.IRModule.from_expr(function)))
     assert tvm_ffi.structural_equal(module, tvm.IRModule.from_expr(function))
     assert "add(%x" in relay.astext(module["main"])
+
+
+def test_the_body_of_a_modules_function_is_an_expression() -> None:
+    x, weight = relay.var("x", shape=(2, 3)), relay.var("fc.weight", shape=(5, 3))
+    unused = relay.var("unused", shape=(7,))
+    module = tvm.IRModule.from_expr(relay.Function([x, unused, weight], relay.nn.dense(x, weight)))
+    main = module["main"]
+    grown = relay.Function(main.params, relay.nn.softmax(main.body), None, [], main.attrs)
+    assert [parameter.name for parameter in grown.params] == ["x", "unused", "fc.weight"]
+    data, held = (np.random.default_rng(0).standard_normal(shape) for shape in ((2, 3), (5, 3)))
+    values = {"fc.weight": held.astype("float32"), "unused": np.zeros(7, "float32")}
+    result = relay.create_executor("graph", tvm.IRModule.from_expr(grown), params=values).evaluate()(data)
+    powers = np.exp(data @ held.T)
+    np.testing.assert_allclose(result.numpy(), powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_a_body_with_two_variables_of_a_name() -> None:
+    x, other = relay.var("x", shape=(2,)), relay.var("x", shape=(2,))
+    main = tvm.IRModule.from_expr(relay.nn.relu(x))["main"]
+    with pytest.raises(ModelError, match="the function's body has two variables 'x'; rename one"):
+        relay.Function(main.params, relay.add(x, other))

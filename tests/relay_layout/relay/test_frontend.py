@@ -148,7 +148,7 @@ def test_torch_inputs_with_dtypes(torch):
 @pytest.mark.parametrize(
     ("model", "infos", "message"),
     [
-        (lambda model: model, [("x", (1, 5, 8, 8))], "the PyTorch model cannot be imported: .*3 channels"),
+        (lambda model: model, [("x", (1, 5, 8, 8))], "torch.export cannot export the module: .*3 channels"),
         (lambda model: model, [("x",)], r"input_infos: \(name, shape\) or .* is needed"),
         (lambda model: model, [("6.bias", (1, 3, 8, 8))], "an input has the name of another, or of a weight"),
         (lambda model: "model.pt", [], "a PyTorch module is needed, not str"),
@@ -169,5 +169,41 @@ def test_tflite_without_its_package(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "tflite", None)
-    with pytest.raises(ModelError, match="TFLite models need the tflite package"):
+    with pytest.raises(ModelError, match="reading TensorFlow Lite needs the tflite package"):
         relay.frontend.from_tflite(b"")
+
+
+def test_tflite_models_compute_what_their_interpreter_does() -> None:
+    pytest.importorskip("tflite")
+    from tests.relay_layout.frontend.tflite.harness import reference
+    from tests.relay_layout.frontend.tflite.test_integers import integer_convolution, pixels
+    from tests.relay_layout.frontend.tflite.writer import TfliteFile
+
+    file = TfliteFile()
+    x = file.input(pixels().shape, "int8", scales=(0.02,), zero_points=(-3,))
+    file.outputs.append(integer_convolution(file, x))
+    data = file.finish()
+    module, params = relay.frontend.from_tflite(data, {"t0": pixels().shape}, {"t0": "int8"})
+    assert (parameters(module), params) == (["t0"], {})
+    result = relay.create_executor("graph", module).evaluate()(t0=pixels()).numpy()
+    (expected,) = reference(data, [pixels()])
+    assert np.abs(result.astype(int) - expected).max() <= 1
+    with pytest.raises(ModelError, match="the TFLite model: input 't0' is int8, not float32"):
+        relay.frontend.from_tflite(data, dtype_dict={"t0": "float32"})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_the_same_values_keep_their_names(torch):
+    class Halves(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.b, self.a = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+
+        def forward(self, data: Any) -> Any:
+            return data * self.a - self.b
+
+    module, params = relay.frontend.from_pytorch(Halves().eval(), [("x", (2, 3))])
+    changed = {**params, "a": np.full(3, 5, "float32")}
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    result = relay.create_executor("graph", module, params=changed).evaluate()(data)
+    np.testing.assert_array_equal(result.numpy(), data * 5 - 1)

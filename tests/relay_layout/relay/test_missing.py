@@ -8,10 +8,11 @@ from relay_layout import relay
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("transform.FuseOps", "relay.build fuses by itself; leave the line out"),
+        ("transform.DefuseOps", "relay-layout has no such pass; leave it out if it only makes code faster"),
         (
             "frontend.from_keras",
-            "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite",
+            "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's "
+            "names and images in NHWC",
         ),
         ("quantize.realize", "relay.quantize.quantize does all of it; its parts are not there one by one"),
         (

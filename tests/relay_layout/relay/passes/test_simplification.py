@@ -33,3 +33,10 @@ def test_simplified_networks_compute_the_same() -> None:
     for change in (relay.transform.SimplifyExpr(), relay.qnn.transform.CanonicalizeOps()):
         result = relay.create_executor("graph", change(module)).evaluate()(data).numpy()
         np.testing.assert_array_equal(result, expected)
+
+
+def test_fusing_leaves_a_module_and_says_so() -> None:
+    module = tvm.IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(2,)) + relay.const(1.0)))
+    with pytest.warns(UserWarning, match="FuseOps leaves modules as they are: relay.build fuses by itself"):
+        fused = relay.transform.FuseOps(fuse_opt_level=2)(module)
+    assert relay.astext(fused) == relay.astext(module)

@@ -1,0 +1,109 @@
+"""Modules that ``torch.ao.quantization.convert`` made, and traces of them, beside PyTorch's integers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import relay_layout  # noqa: E402
+from relay_layout.errors import ModelError  # noqa: E402
+from tests.relay_layout.frontend.torch.harness import session_of  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SHAPE = (2, 3, 13, 10)
+
+
+class Network(nn.Module):
+    """Layers, sums, products and concatenations with scales of their own, activations and pools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        quantization = torch.ao.quantization
+        self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+        self.first = nn.Sequential(nn.Conv2d(3, 9, 3, 2, 1), nn.ReLU())
+        self.second = nn.Conv2d(9, 9, 3, padding=1, groups=3, bias=False)
+        self.sum, self.joined, self.product = (torch.ao.nn.quantized.FloatFunctional() for _ in range(3))
+        self.hard, self.sigmoid, self.leaky = nn.Hardswish(), nn.Sigmoid(), nn.LeakyReLU(0.1)
+        self.pool = nn.MaxPool2d(2)
+        self.last = nn.Linear(18, 5)
+
+    def forward(self, data: Any) -> Any:
+        x = self.first(self.quant(data))
+        y = self.hard(self.second(x))
+        product = self.product.mul(y, self.sigmoid(x))
+        z = self.leaky(self.joined.cat([self.sum.add_relu(x, y), product], 1))
+        return self.dequant(self.last(nn.functional.adaptive_avg_pool2d(self.pool(z), 1).flatten(1)))
+
+
+def quantized(network: nn.Module) -> Any:
+    quantization = torch.ao.quantization
+    network.eval()
+    if isinstance(network, Network):
+        quantization.fuse_modules(network.first, ["0", "1"], inplace=True)
+    network.qconfig = quantization.get_default_qconfig("fbgemm")
+    quantization.prepare(network, inplace=True)
+    for _ in range(3):
+        network(torch.randn(SHAPE))
+    return quantization.convert(network, inplace=True)
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    torch.manual_seed(0)
+    return quantized(Network())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda network, x: network,
+        torch.jit.trace,
+        lambda network, x: torch.jit.freeze(torch.jit.trace(network, x)),
+    ],
+    ids=["module", "trace", "frozen trace"],
+)
+def test_results_are_pytorchs(network: Any, given: Callable[[Any, Any], Any], tmp_path: Path) -> None:
+    data = torch.randn(SHAPE)
+    expected = network(data).numpy()
+    session = session_of(given(network, data), tmp_path, (data,))
+    (result,) = session.run({session.inputs[0].name: data.numpy()}).values()
+    steps = np.abs(result - expected) / network.last.scale
+    assert np.ptp(expected) > 20 * network.last.scale
+    assert steps.max() < 1.01
+
+
+def test_a_script_with_branches() -> None:
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+
+        def forward(self, data: torch.Tensor) -> torch.Tensor:
+            x = self.quant(data)
+            if bool(self.dequant(x).max() > 0):
+                x = torch.relu(x)
+            return self.dequant(x)
+
+    script = torch.jit.script(quantized(Branches()))
+    with pytest.raises(ModelError, match=r"'prim::If' of a quantized script is not supported; give a trace"):
+        relay_layout.from_torch(script, (torch.randn(SHAPE),))
+
+
+def test_an_operation_whose_scale_is_not_known() -> None:
+    class Sorted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+
+        def forward(self, data: torch.Tensor) -> torch.Tensor:
+            return self.dequant(torch.sort(self.quant(data))[0])
+
+    traced = torch.jit.trace(quantized(Sorted()), torch.randn(SHAPE))
+    with pytest.raises(ModelError, match=r"'aten::sort' of quantized tensors is not supported"):
+        relay_layout.from_torch(traced, (torch.randn(SHAPE),))
