@@ -97,7 +97,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
     from tvm.relax.frontend.torch import from_exported_program
 
     from relay_layout.frontend.torch import folding
-    from relay_layout.frontend.torch.arguments import check_arguments, without_constants
+    from relay_layout.frontend.torch.arguments import check_arguments, check_types, without_constants
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
@@ -116,6 +116,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
         folding.fold_constants(decomposed)
         check_operations(decomposed, known_names(decomposed), label)
         check_arguments(decomposed, label)
+        check_types(decomposed, label)
         multiples = ask_for_multiples(torch, decomposed)
         bodies = ProgramBodies()
         module = from_exported_program(
