@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, Sequence[int]]
 
+_QUANTIZED = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
+"""Where PyTorch has the modules of its eager quantization; those that learn for it hold floats."""
+
 OLDEST = (2, 9)
 """The first release of torch whose programs say what their open sizes must satisfy."""
 
@@ -114,9 +117,9 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
         check_strides(program, decomposed, label)
         decomposed = settled(decomposed, label)
         folding.fold_constants(decomposed)
+        check_types(decomposed, label)
         check_operations(decomposed, known_names(decomposed), label)
         check_arguments(decomposed, label)
-        check_types(decomposed, label)
         multiples = ask_for_multiples(torch, decomposed)
         bodies = ProgramBodies()
         module = from_exported_program(
@@ -154,6 +157,7 @@ def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: An
             )
         if model.training and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
+        _check_quantized(model, examples)
         try:
             with _quiet(), kept_whole():
                 return torch.export.export(model, tuple(examples), dynamic_shapes=dynamic, strict=False)
@@ -182,6 +186,19 @@ def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: An
         raise ModelError(f"{label} is not a readable torch.export program: {why}") from None
     finally:
         log.removeFilter(said)
+
+
+def _check_quantized(model: "torch.nn.Module", examples: Sequence[Any]) -> None:
+    """ModelError for modules and tensors that PyTorch quantized eagerly, which export cannot hold."""
+    named = [f"input {place}" for place, one in enumerate(examples) if getattr(one, "is_quantized", False)]
+    for name, part in model.named_modules():
+        if type(part).__module__.startswith(_QUANTIZED):
+            named.append(f"module '{name}' ({type(part).__name__})")
+    if named:
+        raise ModelError(
+            f"torch program: {named[0]} is quantized in PyTorch's eager mode, which export cannot hold; "
+            "quantize the float module by PT2E (torchao.quantization.pt2e)"
+        )
 
 
 def _is_exported(torch: Any, model: Any) -> bool:

@@ -328,6 +328,17 @@ def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Te
             "torch program: it writes to its input 'x', which is not supported; let it write to a clone() of",
         ),
         (
+            nn.Sequential(torch.ao.nn.quantized.Quantize(0.25, 2, torch.quint8)).eval(),
+            (torch.zeros(2),),
+            "torch program: module '0' (Quantize) is quantized in PyTorch's eager mode, which export",
+        ),
+        (
+            nn.ReLU().eval(),
+            (torch.quantize_per_tensor(torch.zeros(2), 0.25, 2, torch.quint8),),
+            "torch program: input 0 is quantized in PyTorch's eager mode, which export cannot hold; "
+            "quantize the float module by PT2E (torchao.quantization.pt2e)",
+        ),
+        (
             nn.Identity().eval(),
             (torch.zeros(2, dtype=torch.float8_e5m2),),
             "torch program: input 'input' is float8_e5m2, which is not supported; make it float16 or",
