@@ -15,6 +15,17 @@ _WRITTEN = {
 }
 """What a program writes to that is not its own."""
 
+_TYPES = frozenset(
+    getattr(torch, name)
+    for name in (
+        "bool",
+        *("int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64"),
+        *("float16", "bfloat16", "float32", "float64"),
+    )
+)
+"""The types of elements that TVM's importer knows."""
+
 
 def input_names(program: Any) -> list[str]:
     """The names of the inputs that are tensors."""
@@ -105,3 +116,15 @@ __all__ = [
     "without_constants",
     "written",
 ]
+
+
+def check_types(program: Any, label: str) -> None:
+    """ModelError where a value has elements of another type than TVM's importer knows, such as float8."""
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.dtype not in _TYPES:
+            what = "input" if node.op == "placeholder" else "node"
+            raise ModelError(
+                f"{label}: {what} '{node.name}' is {str(value.dtype).removeprefix('torch.')}, which is not "
+                "supported; make it float16 or float32 and export again"
+            )

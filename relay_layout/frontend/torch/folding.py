@@ -35,7 +35,19 @@ def fold_constants(program: Any) -> Any:
             _replace(program, node, values[node], f"folded_{place}")
     program.graph.eliminate_dead_code()
     _drop_unread(program)
+    program._constants = _in_plain_order(program.constants)
+    program._state_dict = _in_plain_order(program.state_dict)
     return program
+
+
+def _in_plain_order(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors in plain order: what is channels last, TVM reads by way of numpy, which lacks bfloat16."""
+    return {
+        name: one.detach().contiguous()
+        if isinstance(one, torch.Tensor) and one.layout is torch.strided
+        else one
+        for name, one in held.items()
+    }
 
 
 def _drop_unread(program: Any) -> None:

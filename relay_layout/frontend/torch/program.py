@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, Sequence[int]]
 
+_QUANTIZED = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
+"""Where PyTorch has the modules of its eager quantization; those that learn for it hold floats."""
+
 OLDEST = (2, 9)
 """The first release of torch whose programs say what their open sizes must satisfy."""
 
@@ -98,7 +101,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
     from tvm.relax.frontend.torch import from_exported_program
 
     from relay_layout.frontend.torch import folding
-    from relay_layout.frontend.torch.arguments import check_arguments, without_constants
+    from relay_layout.frontend.torch.arguments import check_arguments, check_types, without_constants
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
@@ -115,6 +118,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
         check_strides(program, decomposed, label)
         decomposed = settled(decomposed, label)
         folding.fold_constants(decomposed)
+        check_types(decomposed, label)
         check_operations(decomposed, known_names(decomposed), label)
         check_arguments(decomposed, label)
         multiples = ask_for_multiples(torch, decomposed)
@@ -156,6 +160,7 @@ def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: An
         # Frozen scripts are in no mode.
         if getattr(model, "training", False) and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
+        _check_quantized(model, examples)
         try:
             with _quiet(), kept_whole():
                 if is_scripted(torch, model):
@@ -188,6 +193,19 @@ def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: An
         raise ModelError(f"{label} is not a readable torch.export program: {why}") from None
     finally:
         log.removeFilter(said)
+
+
+def _check_quantized(model: "torch.nn.Module", examples: Sequence[Any]) -> None:
+    """ModelError for modules and tensors that PyTorch quantized eagerly, which export cannot hold."""
+    named = [f"input {place}" for place, one in enumerate(examples) if getattr(one, "is_quantized", False)]
+    for name, part in model.named_modules():
+        if type(part).__module__.startswith(_QUANTIZED):
+            named.append(f"module '{name}' ({type(part).__name__})")
+    if named:
+        raise ModelError(
+            f"torch program: {named[0]} is quantized in PyTorch's eager mode, which export cannot hold; "
+            "quantize the float module by PT2E (torchao.quantization.pt2e)"
+        )
 
 
 def _is_exported(torch: Any, model: Any) -> bool:

@@ -16,7 +16,16 @@ from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.operators.counted import places
-from relay_layout.ir import Expression, Extent, dtype_of, is_static, scalar, shape_of
+from relay_layout.ir import (
+    Expression,
+    Extent,
+    dtype_of,
+    is_one,
+    is_static,
+    provably_equal,
+    scalar,
+    shape_of,
+)
 
 Converter = Callable[[Any, Any], Expression]
 
@@ -66,10 +75,21 @@ def indexed(node: Any, importer: Any) -> Indexed:
         wrapped = builder.emit(relax.op.add(known, number))
         found = builder.emit(relax.op.where(negative, wrapped, known))
         if place is not None:
+            _check_beside(node, shape_of(place) or (), shape_of(found) or ())
             scaled = builder.emit(relax.op.multiply(place, number))
             found = builder.emit(relax.op.add(scaled, found))
         place = found
     return Indexed(data, joined, first, place, order)
+
+
+def _check_beside(node: Any, shape: Sequence[Extent], other: Sequence[Extent]) -> None:
+    """ModelError where only the data say whether index tensors of two shapes fit each other."""
+    for one, another in zip(reversed(shape), reversed(other), strict=False):
+        if not (is_one(one) or is_one(another) or provably_equal([one], [another])):
+            raise ModelError(
+                f"node '{node.name}': indexing by {one} places and by {another} beside them is not "
+                "supported, since only the data say whether they are as many; index by one after the other"
+            )
 
 
 def _indices(node: Any, importer: Any) -> tuple[list[int], list[Expression]]:

@@ -105,3 +105,14 @@ def test_numbers_of_elements_that_may_differ_are_refused(tmp_path: Path) -> None
         "torch program: the shape of output 0 is not known: it is computed of tensors whose extents need not "
         "be equal; give them extents that are, such as by masks that are computed once"
     )
+
+
+def test_a_mask_beside_two_places_is_refused(tmp_path: Path) -> None:
+    message = refused(
+        lambda x: x.index_put((x[:, 0, 0] > 0, torch.tensor([0, 2])), torch.tensor(5.0)), SHAPE, tmp_path
+    )
+    assert message.startswith("node 'index_put': indexing by ")
+    assert message.endswith(
+        " and by 2 beside them is not supported, since only the data say whether they are as many; "
+        "index by one after the other"
+    )

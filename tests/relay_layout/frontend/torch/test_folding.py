@@ -100,3 +100,21 @@ def test_what_is_large_is_not_made() -> None:
             return x + torch.zeros(1).expand(2**29)[:1]
 
     assert "broadcast_to" in operators_of(Large())
+
+
+class Narrow(nn.Conv2d):
+    """Computes in bfloat16, of whole numbers, which it has all of."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 4, 3, bias=False)
+        self.weight.data = torch.arange(108.0).reshape(4, 3, 3, 3) % 5 - 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.bfloat16()).float()
+
+
+def test_weights_of_bfloat16_may_be_channels_last(tmp_path: Path) -> None:
+    model = Narrow().to(torch.bfloat16, memory_format=torch.channels_last).eval()
+    assert model.weight.stride() == (27, 1, 9, 3)
+    whole = (IMAGE * 4).round().to(memory_format=torch.channels_last)
+    assert_agrees(session_of(model, tmp_path, (whole,)), model, (whole,))

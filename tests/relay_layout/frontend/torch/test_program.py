@@ -228,6 +228,11 @@ class Writing(nn.Module):
         return x.add_(1) * 2
 
 
+class Narrowing(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.float8_e4m3fn).to(torch.float32)
+
+
 class Counted(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
         return x + 1, 3
@@ -321,6 +326,27 @@ def test_what_draws_at_random_is_refused(draw: Callable[[torch.Tensor], torch.Te
             Writing().eval(),
             (torch.zeros(2),),
             "torch program: it writes to its input 'x', which is not supported; let it write to a clone() of",
+        ),
+        (
+            nn.Sequential(torch.ao.nn.quantized.Quantize(0.25, 2, torch.quint8)).eval(),
+            (torch.zeros(2),),
+            "torch program: module '0' (Quantize) is quantized in PyTorch's eager mode, which export",
+        ),
+        (
+            nn.ReLU().eval(),
+            (torch.quantize_per_tensor(torch.zeros(2), 0.25, 2, torch.quint8),),
+            "torch program: input 0 is quantized in PyTorch's eager mode, which export cannot hold; "
+            "quantize the float module by PT2E (torchao.quantization.pt2e)",
+        ),
+        (
+            nn.Identity().eval(),
+            (torch.zeros(2, dtype=torch.float8_e5m2),),
+            "torch program: input 'input' is float8_e5m2, which is not supported; make it float16 or",
+        ),
+        (
+            Narrowing().eval(),
+            (torch.zeros(2),),
+            "torch program: node '_to_copy' is float8_e4m3fn, which is not supported; make it float16 or",
         ),
         (
             Counted().eval(),
