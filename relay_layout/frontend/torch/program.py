@@ -98,11 +98,12 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
 
     from relay_layout.frontend.torch import folding
     from relay_layout.frontend.torch.arguments import check_arguments, without_constants
+    from relay_layout.frontend.torch.checks import check_operations, check_outputs
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
     from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
-    from relay_layout.frontend.torch.memory import check_operations, check_outputs, check_strides
+    from relay_layout.frontend.torch.memory import check_strides
     from relay_layout.frontend.torch.multiples import ask_for_multiples
     from relay_layout.frontend.torch.operators.program_bodies import ProgramBodies
     from relay_layout.frontend.torch.repetitions import once
