@@ -22,6 +22,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
+    simplify_bindings,
     value_of,
     with_attributes,
 )
@@ -67,9 +68,8 @@ def _canonical(module: tvm.IRModule, keep_carried: bool, widened: Collection[str
     module = fold_constants(contractions_as_products(widen(module, widened)))
     module = relax.transform.CanonicalizeBindings()(module)
     module = to_integers(recognise_operators(module))
-    module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
-    module = relax.transform.CanonicalizeBindings()(module)
-    module = relax.transform.DeadCodeElimination()(module)
+    module = rebuild_functions(module, lambda function: _Inference(function).visit_expr(function))
+    module = simplify_bindings(module)
     verify_module(module)
     return module
 

@@ -22,7 +22,9 @@ from relay_layout.ir import (
     constant_array,
     is_static,
     operator_name,
+    relax_functions,
     shape_of,
+    visit_functions,
 )
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
@@ -50,14 +52,10 @@ LONGEST_SIGNAL = 256
 
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
-    found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
-    if not any(_convolves_dynamic_images(function) for _, function in found):
+    if not any(map(_convolves_dynamic_images, relax_functions(module).values())):
         return module
-    rows = _PixelRows(module, target)
-    for variable, function in found:
-        if _convolves_dynamic_images(function):
-            rows.builder_.update_func(variable, rows.visit_expr(function))
-    return relax.transform.DeadCodeElimination()(rows.builder_.get())
+    rows = visit_functions(_PixelRows(module, target), module, _convolves_dynamic_images)
+    return relax.transform.DeadCodeElimination()(rows)
 
 
 def _convolves_dynamic_images(function: relax.Function) -> bool:

@@ -20,7 +20,7 @@ def merge_views(module: tvm.IRModule) -> tvm.IRModule:
 
     Two in a row would be fused into a function, in which nobody sees that it only copies.
     """
-    return rebuild_functions(module, lambda variable, function: _merged(function))
+    return rebuild_functions(module, _merged)
 
 
 def _merged(function: relax.Function) -> relax.Function:

@@ -14,7 +14,10 @@ from tvm import relax
 from tvm.ir import Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression
+from relay_layout.ir import (
+    Expression,
+    visit_functions,
+)
 from relay_layout.relay.operators.attributes import OPEN, Attributes, declared
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope
@@ -68,12 +71,8 @@ def attributes_of(expression: relax.Call) -> Attributes:
 
 def decompose(module: tvm.IRModule, where: Callable[[relax.Call], bool] = lambda call: True) -> tvm.IRModule:
     """The module with carried operators, those that ``where`` takes, replaced by what they stand for."""
-    decomposition = _Decomposition(module, where)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            decomposition.builder_.update_func(variable, decomposition.visit_expr(function))
-    # The builder's module, because what operators stand for may come with functions of its own.
-    return decomposition.builder_.get()
+    # What operators stand for may come with functions of its own.
+    return visit_functions(_Decomposition(module, where), module)
 
 
 @mutator
