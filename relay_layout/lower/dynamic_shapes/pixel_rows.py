@@ -5,7 +5,6 @@ that small images fill tiles as well. What follows element by element is compute
 kernel with the product; between rows and images lie views alone.
 """
 
-from dataclasses import fields
 from functools import partial
 from math import prod
 from typing import Any
@@ -38,7 +37,7 @@ from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import CpuTarget
 from topi_ext.ir import nodes_of
-from topi_ext.workload import BYTES, ConvolutionWorkload
+from topi_ext.workload import BYTES, ConvolutionWorkload, fields_of
 
 LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 """Those of data and result, by operator."""
@@ -152,14 +151,13 @@ class _PixelRows(RowMutator):
 
 def _of_rows(pointwise: ConvolutionWorkload, spatial: str) -> ConvolutionWorkload:
     """A pointwise convolution over ``spatial`` axes as that of an image of one column."""
-    own = {entry.name: getattr(pointwise, entry.name) for entry in fields(ConvolutionWorkload)}
     pixels = int(pointwise.out_depth) * int(pointwise.out_height) * int(pointwise.out_width)
     if spatial == "W":
         pixels = min(pixels, LONGEST_SIGNAL)
     image = {"operator": "conv2d", "batch": 1, "in_height": pixels, "in_width": 1, "strides": (1, 1)}
     layouts = {"data_layout": ROWS, "out_layout": ROWS}
     layouts["kernel_layout"] = pointwise.kernel_layout.replace(spatial, "HW")
-    return ConvolutionWorkload(**{**own, **image, **layouts})
+    return ConvolutionWorkload(**{**fields_of(pointwise), **image, **layouts})
 
 
 def _every(data: te.Tensor, shape: Any, strides: list[int]) -> te.Tensor:

@@ -25,8 +25,8 @@ from relay_layout.ir import (
     visit_functions,
 )
 from relay_layout.layout.transform import apply
-from relay_layout.targets.convolutions import CONVOLUTION_AXES, Convolution
-from relay_layout.targets.phases import PLAIN, Phases, phases_of
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, TRANSPOSED_CONVOLUTIONS, Convolution
+from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
@@ -51,7 +51,7 @@ def by_phases(module: tvm.IRModule) -> tvm.IRModule:
     """
     bodies = (function.body for function in relax_functions(module).values())
     calls = (call for body in bodies for call in nodes_of(body, relax.Call))
-    if not any(operator_name(call) in PLAIN for call in calls):
+    if not any(operator_name(call) in TRANSPOSED_CONVOLUTIONS for call in calls):
         return module
     return visit_functions(_ByPhases(module), module)
 
@@ -60,7 +60,7 @@ def by_phases(module: tvm.IRModule) -> tvm.IRModule:
 class _ByPhases(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
         call = super().visit_call_(call)
-        if operator_name(call) not in PLAIN:
+        if operator_name(call) not in TRANSPOSED_CONVOLUTIONS:
             return call
         made = phased_call(self.builder_, self.builder_.normalize(call), lambda _, phases: phases)
         return call if made is None else made
