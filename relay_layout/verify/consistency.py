@@ -7,12 +7,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import LayoutError, VerificationError
-from relay_layout.ir import (
-    Extent,
-    operator_name,
-    relax_functions,
-    shape_of,
-)
+from relay_layout.ir import Extent, operator_name, relax_functions, shape_of
 from relay_layout.layout import Layout
 
 _DATA, _KERNEL, _RESULT = "data_layout", "kernel_layout", "out_layout"
