@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from tvm_ffi import structural_map
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
 from relay_layout.frontend.onnx.graphs import opset_version
+from relay_layout.frontend.tflite.model import converted, parsed
 from relay_layout.graph.border import input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of, with_body, with_main
 from relay_layout.relay.build_module import main_function
@@ -120,19 +120,12 @@ def from_tflite(
 
     ModelError for what cannot be imported, and without the tflite package.
     """
+    if isinstance(model, bytes | bytearray | memoryview):
+        model = parsed(bytes(model), "the TFLite model")
+    shapes = {name: tuple(shape) for name, shape in (shape_dict or {}).items()}
+    dtypes = {name: dtype_text(dtype) for name, dtype in (dtype_dict or {}).items()}
     try:
-        tflite: Any = import_module("tflite")
-        from tvm.relax.frontend.tflite import from_tflite as import_tflite
-    except ImportError:
-        raise ModelError(
-            "TFLite models need the tflite package; install it with: pip install tflite"
-        ) from None
-    try:
-        if isinstance(model, bytes | bytearray | memoryview):
-            model = tflite.Model.GetRootAsModel(model, 0)
-        shapes = {name: tuple(shape) for name, shape in (shape_dict or {}).items()}
-        dtypes = {name: dtype_text(dtype) for name, dtype in (dtype_dict or {}).items()}
-        return import_tflite(model, shapes or None, dtypes or None), {}
+        return converted(model, shapes, dtypes), {}
     except Exception as error:
         raise ModelError(f"the TFLite model cannot be imported: {reason(error)}") from None
 

@@ -39,17 +39,9 @@ def from_tflite(
     """
     label = f"model '{Path(source)}'"
     data = read_bytes(Path(source))
-    model = _parsed(data, label)
-    # Only now: it needs the tflite package.
-    from tvm.relax.frontend import tflite as importer
-
-    from relay_layout.frontend.tflite.converter import Converter
-
+    model = parsed(data, label)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = importer.from_tflite(model, op_converter=Converter)
-        return _described(module, model, input_shapes or {}, label)
+        return _described(converted(model), model, input_shapes or {}, label)
     except ModelError:
         raise
     except Exception as error:
@@ -57,7 +49,27 @@ def from_tflite(
         raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
 
 
-def _parsed(data: bytes, label: str) -> Any:
+def converted(
+    model: Any,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+) -> "IRModule":
+    """The module of a ``tflite.Model``, with ``shapes`` and ``dtypes`` of inputs in place of the file's.
+
+    Raises whatever TVM's importer and the reader of flat buffers do.
+    """
+    # Only now: these need the tflite package.
+    from tvm.relax.frontend import tflite as importer
+
+    from relay_layout.frontend.tflite.converter import Converter
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importer.from_tflite(model, shapes or None, dtypes or None, op_converter=Converter)
+
+
+def parsed(data: bytes, label: str) -> Any:
+    """The ``tflite.Model`` of a file's bytes; ModelError for other files, and without the tflite package."""
     try:
         import tflite
     except ImportError:
@@ -133,4 +145,4 @@ def _quantization(tensor: Any) -> list[list[float]]:
     return [scales, points or [0.0] * len(scales), axis]
 
 
-__all__ = ["from_tflite"]
+__all__ = ["converted", "from_tflite", "parsed"]

@@ -165,9 +165,23 @@ def test_an_exported_model_with_other_inputs(torch, torch_model):
         relay.frontend.from_pytorch(program, [("a", (1, 3, 8, 8)), ("b", (1,))])
 
 
+def test_tflite_is_read_by_the_converters_of_from_tflite():
+    """A shape that the file computes, which TVM's own converter takes for data."""
+    pytest.importorskip("tflite")
+    from tests.relay_layout.frontend.tflite.test_converter import shape_of_it
+    from tests.relay_layout.frontend.tflite.writer import TfliteFile
+
+    file = TfliteFile()
+    file.outputs = [shape_of_it(file, file.input((2, 9, 7, 6)))]
+    module, params = relay.frontend.from_tflite(file.finish())
+    image = np.random.default_rng(0).standard_normal((2, 9, 7, 6)).astype("float32")
+    result = relay.create_executor("graph", module, params=params).evaluate()(image)
+    np.testing.assert_array_equal(result.numpy(), image.reshape(2, -1))
+
+
 def test_tflite_without_its_package(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "tflite", None)
-    with pytest.raises(ModelError, match="TFLite models need the tflite package"):
+    with pytest.raises(ModelError, match="needs the tflite package"):
         relay.frontend.from_tflite(b"")
