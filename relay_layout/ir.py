@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax, sym, tirx
-from tvm.ir import Op
+from tvm.ir import Op, prim
 from tvm.ir.expr import GenericConst as Constant
 from tvm.relax.expr_functor import PyExprMutator
 from tvm_ffi import structural_map
@@ -71,7 +71,7 @@ def same_extent(one: Extent, other: Extent) -> bool:
     """Whether two extents are one number or one expression."""
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int) and isinstance(other, int) and one == other
-    return bool(one.same_as(other))
+    return bool(prim.expr_deep_equal(one, other))
 
 
 def provably_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:

@@ -3,13 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import (
-    bindings_of,
-    operator_name,
-    rebuild_functions,
-    relax_functions,
-    simplify_bindings,
-)
+from relay_layout.ir import bindings_of, operator_name, rebuild_functions, relax_functions, simplify_bindings
 from relay_layout.quantization.border import with_quantized_border
 from relay_layout.quantization.integers import Integers
 from relay_layout.quantization.narrowing import Narrowing, is_wide_product

@@ -3,14 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import (
-    Expression,
-    is_static,
-    operator_name,
-    rebuild_functions,
-    shape_of,
-    with_body,
-)
+from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, with_body
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.targets.offers import VIEWS
 

@@ -6,7 +6,7 @@ type and replaces it in :func:`decompose`; both come from the one function that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -14,10 +14,7 @@ from tvm import relax
 from tvm.ir import Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import (
-    Expression,
-    visit_functions,
-)
+from relay_layout.ir import Expression, visit_functions
 from relay_layout.relay.operators.attributes import OPEN, Attributes, declared
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope
@@ -59,6 +56,20 @@ def call(row: Operator, operands: list[Expression], attributes: Mapping[str, Any
     """A call that carries the operator with its complete attributes."""
     fields = {name: value for name, value in attributes.items() if value is not None}
     return relax.Call(Op.get(f"{PREFIX}{row.name}"), operands, tvm.ir.make_node("ir.DictAttrs", **fields))
+
+
+class CarriedForm:
+    """An operator that Relax has, in a form that Relax lacks: carried, beside the row that has the rest.
+
+    Called with operands and attributes, it gives the call that carries them.
+    """
+
+    def __init__(self, name: str, operands: str, attributes: str | None, build: Any) -> None:
+        self.row = Operator(name, tuple(operands.split()), build, attributes, carried=True)
+        register(self.row)
+
+    def __call__(self, operands: Sequence[Expression], attributes: Mapping[str, Any]) -> relax.Call:
+        return call(self.row, list(operands), attributes)
 
 
 def attributes_of(expression: relax.Call) -> Attributes:

@@ -6,13 +6,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import (
-    Expression,
-    operator_name,
-    rebuild_functions,
-    shape_of,
-    simplify_bindings,
-)
+from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of, simplify_bindings
 from relay_layout.relay.operators.operator import along, scalar_like
 
 

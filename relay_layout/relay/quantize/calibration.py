@@ -10,11 +10,7 @@ from tvm import relax
 
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
-from relay_layout.ir import (
-    function_attributes,
-    simplify_bindings,
-    with_main,
-)
+from relay_layout.ir import function_attributes, simplify_bindings, with_main
 from relay_layout.relay.build_module import build
 from relay_layout.relay.params import as_array
 from relay_layout.relay.quantize.ranges import Histogram
