@@ -18,6 +18,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx as import_onnx
 from relay_layout.frontend.onnx.graphs import opset_version
 from relay_layout.frontend.tflite.model import converted, parsed
+from relay_layout.frontend.torch.program import converted as converted_program
 from relay_layout.graph.border import input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of, with_body, with_main
 from relay_layout.relay.build_module import main_function
@@ -89,17 +90,13 @@ def from_pytorch(
     del keep_quantized_weight, export_renamed_c_graph_path, preserve_pytorch_scopes
     try:
         import torch
-        from tvm.relax.frontend.torch import from_exported_program
     except ImportError:
         raise ModelError("PyTorch models need the torch package; install relay-layout[torch]") from None
     inputs = [_input_info(info, default_dtype) for info in input_infos]
     try:
         program = _exported(torch, script_module, inputs)
-        module = from_exported_program(
-            program,
-            keep_params_as_input=True,
-            unwrap_unit_return_tuple=True,
-            custom_convert_map=dict(custom_convert_map) if custom_convert_map else None,
+        module, _ = converted_program(
+            torch, program, "the PyTorch model", keeps_parameters=True, further=custom_convert_map
         )
     except ModelError:
         raise

@@ -25,6 +25,8 @@ from relay_layout.versions import release_of
 if TYPE_CHECKING:
     import torch
 
+    from relay_layout.frontend.torch.node import Converter
+
 Shapes = Mapping[str, Sequence[int]]
 
 OLDEST = (2, 9)
@@ -68,7 +70,7 @@ def from_torch(
     from relay_layout.frontend.torch.memory import declared_orders
 
     try:
-        module, multiples = _converted(torch, program, label)
+        module, multiples = converted(torch, program, label)
         names = input_names(program)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
@@ -91,8 +93,21 @@ def from_torch(
         raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
 
 
-def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
-    """A program's module, with its own extents and names, and what its guards say of multiples."""
+def converted(
+    torch: Any,
+    program: Any,
+    label: str,
+    *,
+    keeps_parameters: bool = False,
+    further: "Mapping[str, Converter] | None" = None,
+) -> tuple["tvm.IRModule", list[str]]:
+    """A program's module, with its own extents and names, and what its guards say of multiples.
+
+    With ``keeps_parameters`` these are parameters of "main" behind its inputs ("num_input"), and their values
+    its attribute "params"; else constants. ``further`` converters come before those that are known.
+
+    ModelError for what is not supported; TVM's importer raises other exceptions.
+    """
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
@@ -114,15 +129,18 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
         put_known_numbers(decomposed, numbers)
         check_strides(program, decomposed, label)
         decomposed = settled(decomposed, label)
-        folding.fold_constants(decomposed)
-        check_operations(decomposed, known_names(decomposed), label)
+        if not keeps_parameters:
+            folding.fold_constants(decomposed)
+        own = dict(further or {})
+        check_operations(decomposed, known_names(decomposed) | own.keys(), label)
         check_arguments(decomposed, label)
         multiples = ask_for_multiples(torch, decomposed)
         bodies = ProgramBodies()
         module = from_exported_program(
             decomposed,
             unwrap_unit_return_tuple=True,
-            custom_convert_map=converters(decomposed, numbers, bodies),
+            keep_params_as_input=keeps_parameters,
+            custom_convert_map=converters(decomposed, numbers, bodies) | own,
             run_ep_decomposition=False,
         )
         module = bodies.added_to(module)
@@ -236,4 +254,4 @@ def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
     return [int(axis) for axis in order]
 
 
-__all__ = ["exported", "from_torch"]
+__all__ = ["converted", "exported", "from_torch"]

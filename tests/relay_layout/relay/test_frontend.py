@@ -144,6 +144,39 @@ def test_torch_inputs_with_dtypes(torch):
     np.testing.assert_allclose(result.numpy(), 2 * model.table.weight.detach().numpy()[index], rtol=1e-6)
 
 
+def scaled_maxima(torch: Any) -> Any:
+    """A module with running maxima, for which TVM's own importer has no converter."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor([2.0, 3.0, 4.0]))
+
+        def forward(self, data: Any) -> Any:
+            return torch.cummax(data, 1).values * self.scale
+
+    return Scaled().eval()
+
+
+def test_torch_is_read_by_the_converters_of_from_torch(torch):
+    model, data = scaled_maxima(torch), torch.rand(2, 3)
+    module, params = relay.frontend.from_pytorch(model, [("data", (2, 3))])
+    assert list(params) == ["scale"]
+    result = relay.create_executor("graph", module, params=params).evaluate()(data=data.numpy())
+    np.testing.assert_array_equal(result.numpy(), model(data).detach().numpy())
+
+
+def test_torch_converters_of_a_script_come_first(torch):
+    def without_maxima(node: Any, importer: Any) -> Any:
+        return tvm.relax.Tuple([importer.env[node.args[0]]] * 2)
+
+    model, data = scaled_maxima(torch), torch.rand(2, 3)
+    own = {"cummax.default": without_maxima}
+    module, params = relay.frontend.from_pytorch(model, [("data", (2, 3))], own)
+    result = relay.create_executor("graph", module, params=params).evaluate()(data=data.numpy())
+    np.testing.assert_array_equal(result.numpy(), (data * model.scale).detach().numpy())
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("model", "infos", "message"),
