@@ -16,8 +16,8 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import unknown_input
 from relay_layout.frontend.messages import reason
-from relay_layout.frontend.torch.extents import with_plain_extents, with_shapes
 from relay_layout.frontend.torch.guards import conditions
+from relay_layout.frontend.torch.input_extents import with_plain_extents, with_shapes
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
 from relay_layout.versions import release_of
