@@ -10,15 +10,7 @@ from typing import Any
 
 import tvm
 
-from relay_layout.artifact import (
-    Build,
-    Condition,
-    Content,
-    Manifest,
-    Producer,
-    TensorSpec,
-    write_artifact,
-)
+from relay_layout.artifact import Build, Condition, Content, Manifest, Producer, TensorSpec, write_artifact
 from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
