@@ -15,7 +15,7 @@ from tvm_ffi import structural_map
 
 from relay_layout.bodies import BODY, STEP, kind_of, parts_of, run_by
 from relay_layout.frontend.extents.counts import Counts
-from relay_layout.ir import as_extent, with_new_variables
+from relay_layout.ir import as_extent
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Bodies:
         inner = structural_map(body.whole, (relax.Var, lambda variable: taken.get(variable, variable)))
         parameters = [*body.parameters, *sizes, *taken.values()]
         function = relax.Function(parameters, inner, body.result.ty)
-        self.functions[name] = with_new_variables(function).with_attrs({BODY: kind, **(attributes or {})})
+        self.functions[name] = relax.utils.copy_with_new_vars(function).with_attrs({BODY: kind, **(attributes or {})})
 
     @staticmethod
     def arguments(captured: tuple[Sequence[relax.Var], Sequence[tirx.Var]]) -> list[Any]:
