@@ -10,15 +10,7 @@ from typing import Any
 
 import tvm
 
-from relay_layout.artifact import (
-    Build,
-    Condition,
-    Content,
-    Manifest,
-    Producer,
-    TensorSpec,
-    write_artifact,
-)
+from relay_layout.artifact import Build, Condition, Content, Manifest, Producer, TensorSpec, write_artifact
 from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
@@ -74,18 +66,8 @@ class CompiledModel:
 
     @property
     def report(self) -> dict[str, Any]:
-        """The fields that ``relay-layout compile --json`` prints about the compilation.
-
-        For several targets these are a list ``targets``, with a ``name`` in each, and the sum of their
-        ``compile_seconds``.
-        """
-        builds = self.manifest.builds
-        if len(builds) == 1:
-            return builds[0].report
-        return {
-            "targets": [{"name": build.name, **build.report} for build in builds],
-            "compile_seconds": round(sum(build.report["compile_seconds"] for build in builds), 3),
-        }
+        """The fields that ``relay-layout compile --json`` prints; see :attr:`.Manifest.report`."""
+        return self.manifest.report
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact; nothing is left at ``path`` if writing fails."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax, sym, tirx
-from tvm.ir import Op
+from tvm.ir import Op, prim
 from tvm.ir.expr import GenericConst as Constant
 from tvm.relax.expr_functor import PyExprMutator
 from tvm_ffi import structural_map
@@ -71,7 +71,7 @@ def same_extent(one: Extent, other: Extent) -> bool:
     """Whether two extents are one number or one expression."""
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int) and isinstance(other, int) and one == other
-    return bool(one.same_as(other))
+    return bool(prim.expr_deep_equal(one, other))
 
 
 def provably_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
@@ -265,15 +265,42 @@ def with_main(module: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
     return updated
 
 
+def relax_functions(module: tvm.IRModule) -> dict[tvm.ir.GlobalVar, relax.Function]:
+    """The functions of Relax in a module, without those of TIR."""
+    return {
+        variable: function
+        for variable, function in module.functions_items()
+        if isinstance(function, relax.Function)
+    }
+
+
 def rebuild_functions(
-    module: tvm.IRModule, rebuild: Callable[[tvm.ir.GlobalVar, relax.Function], relax.Function]
+    module: tvm.IRModule, rebuild: Callable[[relax.Function], relax.Function]
 ) -> tvm.IRModule:
-    """A copy of ``module`` whose every Relax function went through ``rebuild``."""
+    """A copy of ``module`` whose every Relax function went through ``rebuild``, each on its own."""
     updated = copy_of(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            updated.update_func(variable, rebuild(variable, function))
+    for variable, function in relax_functions(module).items():
+        updated.update_func(variable, rebuild(function))
     return updated
+
+
+def visit_functions(
+    mutator: PyExprMutator, module: tvm.IRModule, where: Callable[[relax.Function], bool] = lambda _: True
+) -> tvm.IRModule:
+    """``module`` whose Relax functions, those that ``where`` takes, went through one mutator, made with it.
+
+    What the mutator adds to its builder's module, such as kernels, is in the result.
+    """
+    for variable, function in relax_functions(module).items():
+        if where(function):
+            mutator.builder_.update_func(variable, mutator.visit_expr(function))
+    return mutator.builder_.get()
+
+
+def simplify_bindings(module: tvm.IRModule) -> tvm.IRModule:
+    """The module without second names for variables, and without values that nothing reads."""
+    module = relax.transform.CanonicalizeBindings()(module)
+    return relax.transform.DeadCodeElimination()(module)
 
 
 __all__ = [
@@ -298,10 +325,13 @@ __all__ = [
     "operator_name",
     "provably_equal",
     "rebuild_functions",
+    "relax_functions",
     "scalar",
     "shape_of",
+    "simplify_bindings",
     "size_in_bytes",
     "value_of",
+    "visit_functions",
     "with_attributes",
     "with_body",
     "with_functions",

@@ -23,6 +23,7 @@ from relay_layout.ir import (
     bindings_of,
     fields_of,
     function_attributes,
+    relax_functions,
     shape_of,
     with_functions,
 )
@@ -265,9 +266,7 @@ def _check_crossings(
     module: tvm.IRModule, regions: Mapping[str, tuple[relax.Function, PartitionBackend]]
 ) -> None:
     """VerificationError where a region is still called without a guard, as from another function."""
-    for variable, function in module.functions_items():
-        if not isinstance(function, relax.Function):
-            continue
+    for variable, function in relax_functions(module).items():
         for called in relax.analysis.all_global_vars(function):
             if called.name_hint in regions:
                 raise VerificationError(

@@ -274,11 +274,14 @@ def workload_class(fields: Mapping[str, Any]) -> type[ConvolutionWorkload]:
     return kinds.get(str(fields.get("operator")), ConvolutionWorkload)
 
 
+def fields_of(workload: ConvolutionWorkload) -> dict[str, Any]:
+    """What every convolution's workload has; not copies: symbolic extents are the variables of a shape."""
+    return {entry.name: getattr(workload, entry.name) for entry in fields(ConvolutionWorkload)}
+
+
 def volume_workload(planes: ConvolutionWorkload, depth: SpatialAxis) -> VolumeWorkload:
     """The 3-D convolution that is ``planes`` in each plane, and ``depth`` across them."""
-    # Not by copies: symbolic extents are the variables of the data's shape.
-    own = {entry.name: getattr(planes, entry.name) for entry in fields(planes)}
-    return VolumeWorkload(**{**own, "operator": "conv3d", "depth": depth})
+    return VolumeWorkload(**{**fields_of(planes), "operator": "conv3d", "depth": depth})
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,25 @@ class Manifest:
         """The sections that the file must have, in their order."""
         return (*(build.section for build in self.builds), WEIGHTS)
 
+    @property
+    def report(self) -> dict[str, Any]:
+        """What is reported of the compilation: the fields of the build's report, its target and threads.
+
+        For several targets these are a list ``targets``, with a ``name`` in each, and the sum of their
+        ``compile_seconds``.
+        """
+        builds = self.builds
+        reports = [
+            {**build.report, "target": build.target, "threads": build.num_threads_hint} for build in builds
+        ]
+        if len(builds) == 1:
+            return reports[0]
+        named = zip(builds, reports, strict=True)
+        return {
+            "targets": [{"name": build.name, **report} for build, report in named],
+            "compile_seconds": round(sum(report["compile_seconds"] for report in reports), 3),
+        }
+
     def to_json(self) -> dict[str, Any]:
         """A dict that JSON can carry and :meth:`from_json` takes."""
         return {

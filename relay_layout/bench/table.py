@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE
 from relay_layout.bench.peers import OURS, PEERS
@@ -22,7 +22,12 @@ def format_table(result: BenchResult) -> str:
     """Latencies and ratios, then errors, seconds to start, versions, and what failed."""
     names = _peer_names(result["models"])
     models = result["models"]
-    sections = [_heading(result), _latencies(result, names), _errors(models, names), _starts(models, names)]
+    sections = [
+        _heading(result),
+        _latencies(result, names),
+        _of_peers(_ERRORS, _error, models, names),
+        _of_peers(_STARTS, _start, models, names),
+    ]
     notes = _notes(models, names)
     return "\n\n".join([*sections, "\n".join(notes)] if notes else sections)
 
@@ -60,17 +65,19 @@ def _latencies(result: BenchResult, names: Sequence[str]) -> str:
     return columns_of_numbers([*rows, mean] if any(mean[1:]) else rows)
 
 
-def _errors(models: Sequence[ModelResult], names: Sequence[str]) -> str:
-    rows = [["model", *names]]
-    rows += [[model["model"], *(_error(model["peers"].get(name)) for name in names)] for model in models]
-    heading = "largest error of the outputs, relative to onnxruntime's largest value"
-    return f"{heading}\n{columns_of_numbers(rows)}"
+_ERRORS = "largest error of the outputs, relative to onnxruntime's largest value"
+_STARTS = f"seconds to the first outputs: import, load or compile, one run; {OURS} loads an artifact"
 
 
-def _starts(models: Sequence[ModelResult], names: Sequence[str]) -> str:
+def _of_peers(
+    heading: str,
+    shown: Callable[[PeerResult | None], str],
+    models: Sequence[ModelResult],
+    names: Sequence[str],
+) -> str:
+    """A table of one text for each model and peer."""
     rows = [["model", *names]]
-    rows += [[model["model"], *(_start(model["peers"].get(name)) for name in names)] for model in models]
-    heading = f"seconds to the first outputs: import, load or compile, one run; {OURS} loads an artifact"
+    rows += [[model["model"], *(shown(model["peers"].get(name)) for name in names)] for model in models]
     return f"{heading}\n{columns_of_numbers(rows)}"
 
 

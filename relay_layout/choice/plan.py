@@ -20,8 +20,8 @@ from relay_layout.relay.callbacks.rules import rules_for
 from relay_layout.request import LayoutRequest
 from relay_layout.targets import (
     CONVOLUTION_AXES,
-    COUNTED,
-    TRANSPOSED,
+    CONVOLUTIONS,
+    TRANSPOSED_CONVOLUTIONS,
     BuildTarget,
     DesiredOffers,
     TargetOffers,
@@ -140,7 +140,9 @@ def _offers(
     if desired is None:
         return base, False
     offered = {name: layouts for name, layouts in desired.items() if CONVERT.get(name) is None}
-    followers = frozenset(name for name in TRANSPOSED if name not in desired) if offered else frozenset()
+    followers = (
+        frozenset(name for name in TRANSPOSED_CONVOLUTIONS if name not in desired) if offered else frozenset()
+    )
     return DesiredOffers(offered, base, _convolutions(graph), followers), True
 
 
@@ -150,7 +152,7 @@ def _convolutions(graph: Graph) -> list[Node]:
 
 def _counted(graph: Graph) -> list[Node]:
     """The convolutions that ``skip_layers`` counts: those that Relay counts, and 1-D and 3-D ones."""
-    counted = (*COUNTED, "relay.nn.deformable_conv2d")
+    counted = (*CONVOLUTIONS, "relay.nn.deformable_conv2d")
     return [node for node in graph.nodes if node.operator in counted]
 
 

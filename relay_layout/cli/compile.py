@@ -42,20 +42,11 @@ def run(arguments: Namespace) -> Outcome:
     compiled = relay_layout.compile(arguments.model, **keywords, threads=arguments.threads, progress=progress)
     progress(f"writing {arguments.output}")
     compiled.save(arguments.output)
-    reports = [
-        {**build.report, "target": build.target, "threads": build.num_threads_hint}
-        for build in compiled.manifest.builds
-    ]
-    report: dict[str, Any] = {
+    report = {
         "artifact": arguments.output,
         "artifact_bytes": os.path.getsize(arguments.output),
+        **compiled.report,
     }
-    if len(reports) == 1:
-        report |= reports[0]
-    else:
-        named = zip(compiled.manifest.builds, reports, strict=True)
-        report |= {"targets": [{"name": build.name, **found} for build, found in named]}
-        report |= {"compile_seconds": round(sum(found["compile_seconds"] for found in reports), 3)}
     return Outcome(report, format_report(report))
 
 

@@ -33,7 +33,7 @@ def order_asked(expression: Expression) -> tuple[int, ...] | None:
 
 def without_markers(module: tvm.IRModule) -> tvm.IRModule:
     """The module with every :func:`to_dim_order` replaced by its operand."""
-    return rebuild_functions(module, lambda variable, function: _Remover().visit_expr(function))
+    return rebuild_functions(module, lambda function: _Remover().visit_expr(function))
 
 
 @mutator

@@ -145,8 +145,8 @@ class Bodies:
         inner = structural_map(body.whole, (relax.Var, lambda variable: taken.get(variable, variable)))
         parameters = [*body.parameters, *sizes, *taken.values()]
         function = relax.Function(parameters, inner, body.result.ty)
-        function = relax.utils.copy_with_new_vars(function)
-        self.functions[name] = function.with_attrs({BODY: kind, **(attributes or {})})
+        copied = relax.utils.copy_with_new_vars(function)
+        self.functions[name] = copied.with_attrs({BODY: kind, **(attributes or {})})
 
     @staticmethod
     def arguments(captured: tuple[Sequence[relax.Var], Sequence[tirx.Var]]) -> list[Any]:

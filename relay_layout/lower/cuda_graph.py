@@ -12,6 +12,7 @@ from relay_layout.ir import (
     fields_of,
     function_attributes,
     operator_name,
+    relax_functions,
     size_in_bytes,
     with_body,
     with_functions,
@@ -80,9 +81,7 @@ def capture(module: tvm.IRModule) -> tvm.IRModule:
     variable = module.get_global_var("main")
     # TVM makes graphs of every function that it sees.
     kept = {
-        other: function
-        for other, function in module.functions_items()
-        if isinstance(function, relax.Function) and not other.same_as(variable)
+        other: function for other, function in relax_functions(module).items() if not other.same_as(variable)
     }
     seen = {other: function for other, function in module.functions_items() if other not in kept}
     updated = with_functions(module, {**seen, variable: main.with_attrs(attributes)})

@@ -3,7 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import bindings_of, operator_name, rebuild_functions
+from relay_layout.ir import bindings_of, operator_name, rebuild_functions, relax_functions, simplify_bindings
 from relay_layout.quantization.border import with_quantized_border
 from relay_layout.quantization.integers import Integers
 from relay_layout.quantization.narrowing import Narrowing, is_wide_product
@@ -20,25 +20,19 @@ def to_integers(module: tvm.IRModule) -> tvm.IRModule:
     calls = _calls(module)
     if any(operator_name(call) in ("quantize", "dequantize") for call in calls):
         module = with_quantized_border(module)
-        module = rebuild_functions(module, lambda variable, function: Integers().visit_expr(function))
-        module = _tidied(module)
+        module = rebuild_functions(module, lambda function: Integers().visit_expr(function))
+        module = simplify_bindings(module)
     if any(is_wide_product(call) for call in calls):
-        module = rebuild_functions(module, lambda variable, function: Narrowing().visit_expr(function))
-        module = _tidied(module)
+        module = rebuild_functions(module, lambda function: Narrowing().visit_expr(function))
+        module = simplify_bindings(module)
     return module
-
-
-def _tidied(module: tvm.IRModule) -> tvm.IRModule:
-    module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(module)
 
 
 def _calls(module: tvm.IRModule) -> list[relax.Call]:
     # TVM's visitor calls back for every number of every shape.
     return [
         binding.value
-        for _, function in module.functions_items()
-        if isinstance(function, relax.Function)
+        for function in relax_functions(module).values()
         for binding in bindings_of(function)
         if isinstance(binding.value, relax.Call)
     ]

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import is_static
+from relay_layout.ir import is_static, relax_functions
 from relay_layout.layout import Layout
 from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import TupleWrapper
@@ -61,13 +61,12 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
 def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
     """How often each operator is called in a module."""
     counts: Counter[str] = Counter()
-    for _, function in mod.functions_items():
-        if isinstance(function, relax.Function):
-            counts.update(
-                str(part.op)
-                for part in post_order(function_to_tree(function))
-                if isinstance(part, tree.Call) and isinstance(part.op, str)
-            )
+    for function in relax_functions(mod).values():
+        counts.update(
+            str(part.op)
+            for part in post_order(function_to_tree(function))
+            if isinstance(part, tree.Call) and isinstance(part.op, str)
+        )
     return dict(counts)
 
 

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant_array
+from relay_layout.ir import Constant, Expression, constant_array, relax_functions
 from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.operators import changed, relay_form
 from relay_layout.relay.syntax import tree
@@ -22,8 +22,7 @@ def to_tree(module: tvm.IRModule) -> tree.Module:
     """
     functions = {
         str(variable.name_hint): _Exporter(str(variable.name_hint)).run(function)
-        for variable, function in module.functions_items()
-        if isinstance(function, relax.Function)
+        for variable, function in relax_functions(module).items()
     }
     return tree.Module(functions, {"version": "0.0.5"})
 

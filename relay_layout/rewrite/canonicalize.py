@@ -22,6 +22,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
+    simplify_bindings,
     value_of,
     with_attributes,
 )
@@ -33,7 +34,7 @@ from relay_layout.rewrite.hoisting import hoisted
 from relay_layout.rewrite.narrowing import POOLINGS, narrowed, narrowed_pooling
 from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
-from relay_layout.targets.convolutions import CONVOLUTION_AXES, is_transposed
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, TRANSPOSED_CONVOLUTIONS
 from relay_layout.verify import verify_module
 
 
@@ -67,9 +68,8 @@ def _canonical(module: tvm.IRModule, keep_carried: bool, widened: Collection[str
     module = fold_constants(contractions_as_products(widen(module, widened)))
     module = relax.transform.CanonicalizeBindings()(module)
     module = to_integers(recognise_operators(module))
-    module = rebuild_functions(module, lambda variable, function: _Inference(function).visit_expr(function))
-    module = relax.transform.CanonicalizeBindings()(module)
-    module = relax.transform.DeadCodeElimination()(module)
+    module = rebuild_functions(module, lambda function: _Inference(function).visit_expr(function))
+    module = simplify_bindings(module)
     verify_module(module)
     return module
 
@@ -211,7 +211,7 @@ def _scales_by_kernel(call: relax.Call) -> bool:
     name = operator_name(call)
     if name not in CONVOLUTION_AXES:
         return False
-    return not is_transposed(name) or int(call.attrs.groups) == 1
+    return name not in TRANSPOSED_CONVOLUTIONS or int(call.attrs.groups) == 1
 
 
 def _along(vector: np.ndarray, axis: int, rank: int) -> Constant:

@@ -24,7 +24,7 @@ def contractions_as_products(module: tvm.IRModule) -> tvm.IRModule:
     Others stay: of one tensor or of more than two, of other numbers than floats, with diagonals, with "...",
     with subscripts that one operand alone has, and those that sum nothing.
     """
-    return rebuild_functions(module, lambda variable, function: _Products().visit_expr(function))
+    return rebuild_functions(module, lambda function: _Products().visit_expr(function))
 
 
 @mutator

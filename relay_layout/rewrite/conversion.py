@@ -4,8 +4,8 @@ import tvm
 
 from relay_layout.relay.callbacks.conventions import names_carried
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.branch_selection import with_selections
 from relay_layout.rewrite.canonicalize import canonicalize
-from relay_layout.rewrite.choices import with_selections
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import BuildTarget
 

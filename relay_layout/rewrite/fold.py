@@ -37,7 +37,7 @@ def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
 
     ModelError for integers that are divided by zero.
     """
-    return rebuild_functions(module, lambda variable, function: _Folder().visit_expr(function))
+    return rebuild_functions(module, lambda function: _Folder().visit_expr(function))
 
 
 def _computes_nothing(call: relax.Call, shape: Sequence[int]) -> bool:

@@ -49,7 +49,7 @@ def recognise_operators(module: tvm.IRModule) -> tvm.IRModule:
     dimensions that a layer norm is taken over, or for each channel of the others, become its scale and shift.
     What is left of the steps is for dead code elimination.
     """
-    return rebuild_functions(module, lambda variable, function: _Recogniser(function).visit_expr(function))
+    return rebuild_functions(module, lambda function: _Recogniser(function).visit_expr(function))
 
 
 @mutator

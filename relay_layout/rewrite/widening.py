@@ -38,7 +38,7 @@ def widen(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:
     Constants are converted. Calls of functions, and of what else says itself which types it gives, keep their
     types, with conversions around them.
     """
-    widened = rebuild_functions(module, lambda variable, function: _widened(function, dtypes))
+    widened = rebuild_functions(module, lambda function: _widened(function, dtypes))
     # For the types of what was put together.
     return relax.transform.Normalize()(widened)
 

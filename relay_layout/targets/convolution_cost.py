@@ -8,7 +8,13 @@ from relay_layout.graph import Node
 from relay_layout.ir import ints, is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import SMALLEST_BLOCK, Convolution, packed_kernel, with_merged_groups
+from relay_layout.targets.convolutions import (
+    CONVOLUTIONS,
+    SMALLEST_BLOCK,
+    Convolution,
+    packed_kernel,
+    with_merged_groups,
+)
 from relay_layout.targets.cpu_costs import CpuCosts
 from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
@@ -40,7 +46,7 @@ def cpu_convolution_us(
         in_rows = layouts.out == convolution.channels_last and (is_first or layouts.data == layouts.out)
         has_kernels = node.operands[1].constant is not None
         return NOT_IN_ROWS_US if has_kernels and not in_rows else 0.0
-    if convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
+    if convolution.operator in CONVOLUTIONS:
         return _tiled_us(node, convolution, layouts, node.attributes, target)
     if convolution.is_transposed and node.operands[1].constant is not None:
         phases = phases_of(convolution, node.attributes, layouts.data, layouts.out)

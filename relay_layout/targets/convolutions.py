@@ -15,6 +15,12 @@ from relay_layout.ops import ConvolutionLayouts
 from topi_ext.divisors import divisors
 from topi_ext.word_forms import ByteWeight
 
+CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+"""Those that have tiled kernels, and that indices in ``skip_layers`` of a request count."""
+
+TRANSPOSED_CONVOLUTIONS = {f"{name}_transpose": name for name in CONVOLUTIONS}
+"""Transposed ones, which may take the layouts named for others, each with the one that makes its phases."""
+
 CONVOLUTION_AXES = {
     "nn.conv1d": "NCW",
     "nn.conv2d": "NCHW",
@@ -47,11 +53,6 @@ SMALLEST_BLOCK = 4
 """Channels in the smallest block; fewer channels are stored in a layout without blocks."""
 
 
-def is_transposed(operator: str) -> bool:
-    """Is it one of the transposed ones of :data:`CONVOLUTION_AXES`?"""
-    return operator.endswith("_transpose")
-
-
 @dataclass(frozen=True)
 class Convolution:
     """Extents of a convolution in its own letters; ``image`` and ``kernel`` have one per spatial axis."""
@@ -73,7 +74,7 @@ class Convolution:
 
     @property
     def is_transposed(self) -> bool:
-        return is_transposed(self.operator)
+        return self.operator in TRANSPOSED_CONVOLUTIONS
 
     @property
     def is_depthwise(self) -> bool:
@@ -122,7 +123,7 @@ def convolution_with(
         operator,
         data["N"],
         data["C"],
-        weight["O"] * groups if is_transposed(operator) else weight["O"],
+        weight["O"] * groups if operator in TRANSPOSED_CONVOLUTIONS else weight["O"],
         tuple(data[axis] for axis in spatial),
         tuple(weight[axis] for axis in spatial),
         groups,
@@ -189,7 +190,7 @@ def fitting_layouts(convolution: Convolution, data: str, out: str) -> Convolutio
     inner = f"{block}i" if block > 1 and group_channels % block == 0 else ""
     window = f"{spatial}I" if data == last else f"I{spatial}"
     vector = Layout.parse(out).block("C")
-    if vector == 1 and _has_tiled_kernel(convolution) and convolution.group_out_channels % 16 == 0:
+    if vector == 1 and convolution.operator in CONVOLUTIONS and convolution.group_out_channels % 16 == 0:
         vector = 16
     lanes = f"O{window}{inner}{vector}o" if vector > 1 else f"{window}{inner}O"
     return ConvolutionLayouts(data, lanes, out)
@@ -226,7 +227,7 @@ def packed_kernel(convolution: Convolution, kernel: str, out: str) -> str:
     group is padded with zeros. Cost estimates and lowering both use this function.
     """
     spatial = convolution.spatial
-    if _has_tiled_kernel(convolution):
+    if convolution.operator in CONVOLUTIONS:
         if out != convolution.channels_last or convolution.groups == convolution.out_channels > 1:
             return kernel
         if kernel.isupper():
@@ -265,11 +266,6 @@ MOST_MERGED = 16
 """The most groups to merge, which is also the factor on multiply-adds, most of them by zeros."""
 
 
-def _has_tiled_kernel(convolution: Convolution) -> bool:
-    """Is it scheduled with register tiles, rather than as plain vector loops?"""
-    return convolution.operator in ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-
-
 def output_lanes(channels: int) -> int:
     """Lanes of the vectors of outputs in a kernel for channels-last results; zeros fill the last vector.
 
@@ -279,8 +275,10 @@ def output_lanes(channels: int) -> int:
 
 
 __all__ = [
+    "CONVOLUTIONS",
     "CONVOLUTION_AXES",
     "DEPTHWISE",
+    "TRANSPOSED_CONVOLUTIONS",
     "USUAL_KERNELS",
     "Convolution",
     "blocks_fit",
@@ -288,7 +286,6 @@ __all__ = [
     "convolution_with",
     "desired_layouts",
     "fitting_layouts",
-    "is_transposed",
     "output_lanes",
     "packed_kernel",
     "plain_layouts",

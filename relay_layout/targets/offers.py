@@ -22,13 +22,6 @@ from relay_layout.targets.convolutions import (
 from relay_layout.targets.fusion import MATMUL, fused_operand
 from relay_layout.targets.target import BuildTarget
 
-COUNTED = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-"""The convolutions that indices in ``skip_layers`` of a request count, nn.conv2d as in Relay and 1-D and
-3-D ones."""
-
-TRANSPOSED = tuple(name for name in CONVOLUTION_AXES if name not in COUNTED)
-"""Transposed convolutions, which may take the layouts named for others."""
-
 TRANSPOSE = "permute_dims"
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")

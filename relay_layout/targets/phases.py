@@ -11,10 +11,7 @@ from typing import Any
 from relay_layout.ir import Extent, ints
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolutions import Convolution, fitting_layouts
-
-PLAIN = {f"nn.conv{rank}d_transpose": f"nn.conv{rank}d" for rank in (1, 2, 3)}
-"""Transposed convolutions, and the convolution that makes their phases."""
+from relay_layout.targets.convolutions import TRANSPOSED_CONVOLUTIONS, Convolution, fitting_layouts
 
 LARGEST_BLOCK = 16
 """Channels in a block of the phases of a result that has channels first; fewer where it does not divide."""
@@ -107,7 +104,7 @@ def phases_of(convolution: Convolution, attributes: Any, data: str, out: str) ->
         outputs *= axis.phases
     stacked = replace(
         convolution,
-        operator=PLAIN[convolution.operator],
+        operator=TRANSPOSED_CONVOLUTIONS[convolution.operator],
         out_channels=outputs,
         kernel=tuple(axis.window for axis in axes),
     )

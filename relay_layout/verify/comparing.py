@@ -32,6 +32,17 @@ class Provided:
     origin: tuple[str, ...]
     holds: Callable[[Dims], bool]
 
+    def lies_as(self, dims: Dims) -> bool:
+        """Whether it lies in these dims, or holds what lies in them."""
+        return self.dims == dims if self.dims is not None else self.holds(dims)
+
+    @property
+    def shown(self) -> str:
+        """How it lies, for messages."""
+        if self.dims is None:
+            return "another constant"
+        return describe(self.dims, extents(self.original.shape or ()))
+
 
 def by_origin(name: str, origin: Sequence[str]) -> str:
     """Which bindings decided how a tensor lies, if that is not its own."""

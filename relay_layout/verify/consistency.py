@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import LayoutError, VerificationError
-from relay_layout.ir import Extent, operator_name, shape_of
+from relay_layout.ir import Extent, operator_name, relax_functions, shape_of
 from relay_layout.layout import Layout
 
 _DATA, _KERNEL, _RESULT = "data_layout", "kernel_layout", "out_layout"
@@ -30,13 +30,12 @@ def verify_module(module: tvm.IRModule) -> None:
     Raises :class:`VerificationError` for the first that does not: one line that names function, binding,
     operator, attribute, and what is provided and expected.
     """
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            for name, call in _calls(function):
-                problem = _problem(call)
-                if problem is not None:
-                    place = f"function '{variable.name_hint}', binding '{name}' ({operator_name(call)})"
-                    raise VerificationError(f"{place}: {problem}")
+    for variable, function in relax_functions(module).items():
+        for name, call in _calls(function):
+            problem = _problem(call)
+            if problem is not None:
+                place = f"function '{variable.name_hint}', binding '{name}' ({operator_name(call)})"
+                raise VerificationError(f"{place}: {problem}")
 
 
 def _calls(function: relax.Function) -> Iterator[tuple[str, relax.Call]]:

@@ -17,7 +17,7 @@ from relay_layout.verify.borders import Borders
 from relay_layout.verify.casts import Casts
 from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tree
 from relay_layout.verify.contents import Contents
-from relay_layout.verify.digits import Dims, describe, of_layout, plain, regrouped, shape_of_dims, through
+from relay_layout.verify.digits import Dims, of_layout, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.matching import result_dims
 from relay_layout.verify.originals import (
     Held,
@@ -101,14 +101,13 @@ class Proof:
             return
         held = [self._new(value) for value in node.operands]
         if node.results and all(result.is_empty for result in node.results) and is_pure(node):
-            origin = (*(name for entry in held for name in entry.origin), node.name)[-LONGEST_ORIGIN:]
+            origin = _origin_with(node, held)
             self.new.update({value: Held(value, None, origin) for value in node.results})
             return
         if len(held) == 1 and len(node.results) == 1:
             found = moved_from(node, held[0])
             if found is not None:
-                origin = (*held[0].origin, node.name)[-LONGEST_ORIGIN:]
-                self.new[node.results[0]] = replace(found, origin=origin)
+                self.new[node.results[0]] = replace(found, origin=_origin_with(node, held))
                 return
         errors: dict[Node, Mismatch] = {}
         for old in self._candidates(node, held):
@@ -134,8 +133,7 @@ class Proof:
             return False
         found = self.paddings.adjusted(node, held[0]) or self.casts.adjusted(node, held[0])
         if found is not None:
-            origin = (*held[0].origin, node.name)[-LONGEST_ORIGIN:]
-            self.new[node.results[0]] = replace(found, origin=origin)
+            self.new[node.results[0]] = replace(found, origin=_origin_with(node, held))
         return found is not None
 
     def _lifted(self, old: Node, new: Node, held: list[Held]) -> bool:
@@ -263,10 +261,10 @@ class Proof:
             expected = plain_of(entry.original)
             if expected is None:
                 continue
-            if entry.dims != expected and not (entry.dims is None and entry.holds(expected)):
-                shown = describe(entry.dims or (), extents(entry.original.shape or ()))
+            if not entry.lies_as(expected):
                 raise Mismatch(
-                    f"tensor '{entry.value.name}' is provided as {shown}, expected '{entry.original.name}'"
+                    f"tensor '{entry.value.name}' is provided as {entry.shown}, "
+                    f"expected '{entry.original.name}'"
                 )
         before = list(relax.analysis.free_vars(old.expression))
         after = list(relax.analysis.free_vars(new.expression))
@@ -291,15 +289,11 @@ class Proof:
             except Mismatch as mismatch:
                 self._fail(node.name, node.operator, str(mismatch))
             expected = _layout_dims(layout, value)
-            if expected is not None and not (
-                entry.holds(expected) if entry.dims is None else entry.dims == expected
-            ):
-                shape = extents(value.shape or ())
-                shown = describe(entry.dims, shape) if entry.dims is not None else "another constant"
+            if expected is not None and not entry.lies_as(expected):
                 self._fail(
                     node.name,
                     node.operator,
-                    f"tensor '{new.name}' is provided as {shown} of '{value.name}', expected {layout}",
+                    f"tensor '{new.name}' is provided as {entry.shown} of '{value.name}', expected {layout}",
                 )
         self.matched[placement.node] = node
         self.variables[node.variable] = placement.node.variable
@@ -340,18 +334,12 @@ class Proof:
             expected = _layout_dims(promised, original)
             if expected is None and original.shape is None:
                 continue
-            holds = expected is not None and (
-                entry.holds(expected) if entry.dims is None else entry.dims == expected
-            )
-            if not holds or value.dtype != original.dtype:
-                shape = extents(original.shape or ())
-                shown = describe(entry.dims, shape) if entry.dims is not None else "another constant"
+            if expected is None or not entry.lies_as(expected) or value.dtype != original.dtype:
                 self._fail(
                     value.name,
                     f"output {place}",
-                    f"tensor '{value.name}' is provided as {shown} of '{original.name}'"
-                    f"{by_origin(value.name, entry.origin)}, expected "
-                    f"{promised}",
+                    f"tensor '{value.name}' is provided as {entry.shown} of '{original.name}'"
+                    f"{by_origin(value.name, entry.origin)}, expected {promised}",
                 )
 
     def _fail_unpaired(self, node: Node, held: Sequence[Held], errors: Mapping[Node, Mismatch]) -> None:
@@ -402,6 +390,11 @@ class Proof:
     def _fail(self, binding: str, operator: str, problem: str) -> None:
         place = f", binding '{binding}'" if binding else ""
         raise VerificationError(f"function '{self.function}'{place} ({operator or 'expression'}): {problem}")
+
+
+def _origin_with(node: Node, held: Sequence[Held]) -> tuple[str, ...]:
+    """Who decided how operands lie, and the call."""
+    return (*(name for entry in held for name in entry.origin), node.name)[-LONGEST_ORIGIN:]
 
 
 def _origin(node: Node, provided: Sequence[Provided]) -> tuple[str, ...]:

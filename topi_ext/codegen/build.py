@@ -19,7 +19,7 @@ from tvm_ffi import structural_walk
 from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
-from topi_ext.codegen.dot_products import lower_dot_products
+from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.identities import begin_with_infinity
 from topi_ext.codegen.interleave import interleave_stores
 from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.messages import reason
-from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, in_order, opset_version, subgraphs, with_subgraphs
+from relay_layout.frontend.onnx.graphs import (
+    OWN_DOMAINS,
+    in_order,
+    opset_version,
+    place_of,
+    subgraphs,
+    with_subgraphs,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -62,7 +69,7 @@ def expanded(
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     for node in filter(wanted, with_subgraphs(light.graph.node)):
         raise ModelError(
-            f"{label}: {_place(node)} is defined by other operators for known shapes alone: "
+            f"{label}: {place_of(node)} is defined by other operators for known shapes alone: "
             "export the model with fixed shapes"
         )
     return light.graph.node
@@ -133,10 +140,6 @@ def _types(graph: "onnx.GraphProto") -> dict[str, "onnx.TypeProto"]:
         for inner in subgraphs(node):
             found |= _types(inner)
     return found
-
-
-def _place(node: "onnx.NodeProto") -> str:
-    return f"node '{node.name or node.output[0]}' ({node.op_type})"
 
 
 def _state_defaults(node: "onnx.NodeProto", version: int) -> None:

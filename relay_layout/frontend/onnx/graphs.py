@@ -21,6 +21,11 @@ def opset_version(model: "onnx.ModelProto") -> int | None:
     return max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None)
 
 
+def place_of(node: "onnx.NodeProto") -> str:
+    """A node as messages name it: ``node 'conv1' (Conv)``."""
+    return f"node '{node.name or node.output[0]}' ({node.op_type})"
+
+
 def subgraphs(node: "onnx.NodeProto") -> Iterator["onnx.GraphProto"]:
     """The graphs that a node holds itself: branches, or the body of a loop."""
     for attribute in node.attribute:

@@ -19,7 +19,7 @@ from relay_layout.frontend.onnx.agreement import agreeing
 from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.onnx.folding import fold
-from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed
+from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed, place_of
 from relay_layout.frontend.onnx.inlined import Surroundings
 from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.node import Node
@@ -101,7 +101,7 @@ class Importer:
 
     def _run(self, protos: Iterable["onnx.NodeProto"]) -> None:
         for proto in protos:
-            place = f"node '{proto.name or proto.output[0]}' ({proto.op_type})"
+            place = place_of(proto)
             try:
                 self._convert(proto)
             except Unsupported as error:

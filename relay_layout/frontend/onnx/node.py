@@ -67,10 +67,7 @@ class Node:
         """An input whose value must be known now."""
         value = self.input(index)
         if not isinstance(value, np.ndarray):
-            raise Unsupported(
-                f"needs a constant for its input {index}, not a tensor computed at run time: "
-                "export the model with a number there, or fixed shapes"
-            )
+            raise _needs_constant(index)
         return value
 
     def extents(self, index: int) -> list[Extent]:
@@ -79,10 +76,7 @@ class Node:
         if isinstance(value, Extents):
             value = value.array
         if not isinstance(value, np.ndarray):
-            raise Unsupported(
-                f"needs a constant for its input {index}, not a tensor computed at run time: "
-                "export the model with a number there, or fixed shapes"
-            )
+            raise _needs_constant(index)
         return [int(extent) if isinstance(extent, np.integer) else extent for extent in value.reshape(-1)]
 
     def counted_extents(self, index: int) -> list[Extent]:
@@ -172,6 +166,13 @@ class Node:
             # Relax takes 0 for the extent that there was; what has no elements needs no source.
             return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(value))
         return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
+
+
+def _needs_constant(index: int) -> Unsupported:
+    return Unsupported(
+        f"needs a constant for its input {index}, not a tensor computed at run time: "
+        "export the model with a number there, or fixed shapes"
+    )
 
 
 Converter = Callable[[Node], Value]

@@ -12,10 +12,8 @@ from typing import Any
 import torch
 from tvm import relax, sym
 
-from relay_layout.frontend.torch.operators.indexing import argument, is_negative
+from relay_layout.frontend.torch.node import Converter, argument, is_negative, value_of
 from relay_layout.ir import Expression, Extent, dtype_of, same_extent, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def agreeing(program: Any, own: Mapping[str, Converter]) -> dict[str, Converter]:
@@ -106,7 +104,7 @@ def _of_stacked_matrices(node: Any, importer: Any) -> Wanted:
 
 def _of_copies(node: Any, importer: Any) -> Wanted:
     """``expand(data, size)``: dimensions that stay have the extents that are asked for; -1 asks for none."""
-    sizes = dict(enumerate(importer.env.get(size, size) for size in node.args[1]))
+    sizes = dict(enumerate(value_of(importer, size) for size in node.args[1]))
     asked = {place: size for place, size in sizes.items() if not is_negative(size)}
     return [
         (

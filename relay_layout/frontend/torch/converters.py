@@ -1,6 +1,6 @@
 """All converters of PyTorch's operations: those here, and TVM's where there is none."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from relay_layout.frontend.torch import memory
 from relay_layout.frontend.torch.agreement import agreeing
 from relay_layout.frontend.torch.known_numbers import Numbers, known
+from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators import (
     arithmetic,
     counted,
@@ -29,8 +30,6 @@ from relay_layout.frontend.torch.operators import (
 )
 from relay_layout.frontend.torch.operators.program_bodies import BODY_NAMES, ProgramBodies
 from relay_layout.ir import Expression, dtype_of, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 _CONVERTERS: Mapping[str, Converter] = {
     **memory.CONVERTERS,

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from relay_layout.frontend.torch.checks import without_checks
 from relay_layout.frontend.torch.complex_numbers import windows
 from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
 from relay_layout.frontend.torch.converters import is_convertible
 from relay_layout.frontend.torch.graphs import all_nodes
-from relay_layout.frontend.torch.memory import without_checks
 from relay_layout.frontend.torch.operators import (
     attention_rules,
     bag_rules,

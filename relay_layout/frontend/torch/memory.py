@@ -5,7 +5,7 @@ outputs are declared by their strides, and ``as_strided``, the one operation tha
 elements, is computed from the memory order that its operand has in PyTorch.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,89 +16,9 @@ from relay_layout.artifact.memory_order import channels_last, dim_order_of
 from relay_layout.dim_orders.marker import to_dim_order
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names, outputs
-from relay_layout.frontend.torch.control_flow import Call
-from relay_layout.frontend.torch.graphs import all_graphs, all_nodes
-from relay_layout.ir import Expression, fields_of, is_static
-
-_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
-"""Operations that compute nothing; what they check holds for the shapes that the program declares."""
-
-_DROPOUTS = ("dropout.default", "dropout_.default", "native_dropout.default")
-"""Operations that TVM's importer leaves out, whatever their arguments."""
-
-
-def without_checks(program: Any) -> Any:
-    """The program without operations that only check what its shapes say."""
-    for graph in all_graphs(program):
-        for node in list(graph.nodes):
-            name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-            if name.startswith(_CHECKS) and not node.users:
-                graph.erase_node(node)
-        graph.eliminate_dead_code()
-    return program
-
-
-def check_outputs(program: Any, module: Any, label: str) -> None:
-    """ModelError where an output was imported as a tensor of another type or shape than PyTorch's."""
-    found = fields_of(module["main"].body.body.ty)
-    for place, (value, ty) in enumerate(zip(outputs(program), found, strict=True)):
-        if ty.shape is None:
-            raise ModelError(
-                f"{label}: the shape of output {place} is not known: it is computed of tensors whose extents "
-                "need not be equal; give them extents that are, such as by masks that are computed once"
-            )
-        wanted = str(value.dtype).removeprefix("torch.")
-        shape = [str(extent) if isinstance(extent, int) else "" for extent in value.shape]
-        held = [str(extent) for extent in ty.shape]
-        differs = len(held) != len(shape) or any(
-            one and other.isdigit() and one != other for one, other in zip(shape, held, strict=True)
-        )
-        if str(ty.dtype) != wanted or differs:
-            raise ModelError(
-                f"{label}: output {place} is {wanted} {tuple(value.shape)} in PyTorch, and TVM's importer "
-                f"makes {ty.dtype} ({', '.join(held)}) of it: one of its operations is not supported"
-            )
-
-
-def check_operations(program: Any, known: Container[str], label: str) -> None:
-    """ModelError for operations other than those of ``known`` names, and for random ones.
-
-    Operations that may end a program are wrapped, so that they stay in order.
-    """
-    lacking: dict[str, str] = {}
-    for node in all_nodes(program):
-        ordered = getattr(node.target, "__name__", "") == "with_effects"
-        if not ordered:
-            _check_operation(node, label)
-        name = getattr(node.args[1] if ordered else node.target, "__name__", "")
-        if node.op == "call_function" and name not in known:
-            lacking.setdefault(name, node.name)
-    if lacking:
-        listed = ", ".join(f"{name} (node '{node}')" for name, node in lacking.items())
-        raise ModelError(
-            f"{label}: no support for {listed}; torch.onnx.export(dynamo=True) may write the module to ONNX "
-            "by operators that are supported"
-        )
-
-
-def _check_operation(node: Any, label: str) -> None:
-    """ModelError for what TVM's importer would take for something else."""
-    if isinstance(node.target, torch._ops.HigherOrderOperator) and not isinstance(node.target, Call):
-        raise ModelError(
-            f"{label}: node '{node.name}' ({node.target.name()}) holds programs of its own, which is not "
-            "supported; of such operations torch.cond, while_loop, map and scan are"
-        )
-    name = getattr(node.target, "__name__", "")
-    if name in _DROPOUTS:
-        if node.args[1] and node.args[2] is not False:
-            raise ModelError(
-                f"{label}: node '{node.name}' drops at random, as in training; call eval() before export"
-            )
-    elif torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-        raise ModelError(
-            f"{label}: node '{node.name}' ({name}) draws random numbers, which is not supported; call eval() "
-            "before export, or make the numbers an input"
-        )
+from relay_layout.frontend.torch.graphs import all_nodes
+from relay_layout.frontend.torch.node import Converter, argument
+from relay_layout.ir import Expression, is_static
 
 
 def check_strides(program: Any, decomposed: Any, label: str) -> None:
@@ -190,8 +110,7 @@ def _as_strided(node: Any, importer: Any) -> Expression:
     source, value = node.args[0].meta["val"], importer.env[node.args[0]]
     size, stride = node.args[1], node.args[2]
     own = source.storage_offset()
-    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
-    offset = own if offset is None else offset
+    offset = argument(node, 3, "storage_offset", own)
     result = node.meta["val"]
     if str(offset) == str(own) and _same_elements(source, result):
         return value
@@ -217,16 +136,6 @@ def _as_strided(node: Any, importer: Any) -> Expression:
     return builder.emit(relax.op.reshape(taken, tuple(size)))
 
 
-def _extremum(reduce: Callable[..., Expression]) -> Callable[[Any, Any], Expression]:
-    def convert(node: Any, importer: Any) -> Expression:
-        axes = list(node.args[1]) if len(node.args) > 1 else []
-        keepdims = bool(node.args[2]) if len(node.args) > 2 else bool(node.kwargs.get("keepdim", False))
-        value = importer.env[node.args[0]]
-        return importer.block_builder.emit(reduce(value, axis=axes or None, keepdims=keepdims))
-
-    return convert
-
-
 def _same_elements(source: Any, result: Any) -> bool:
     """Whether only strides of dimensions of one element differ, so that every index means the same place."""
     held, wanted = (
@@ -239,10 +148,8 @@ def _same_elements(source: Any, result: Any) -> bool:
     return held == wanted
 
 
-CONVERTERS: dict[str, Callable[[Any, Any], Expression]] = {
+CONVERTERS: dict[str, Converter] = {
     "_to_copy.default": _to_copy,
-    "amax.default": _extremum(relax.op.max),
-    "amin.default": _extremum(relax.op.min),
     "as_strided.default": _as_strided,
     "clone.default": _clone,
     "empty.memory_format": _empty,
@@ -250,11 +157,4 @@ CONVERTERS: dict[str, Callable[[Any, Any], Expression]] = {
 }
 """Converters that TVM's importer lacks or gets wrong, by the names that it has for operations."""
 
-__all__ = [
-    "CONVERTERS",
-    "check_operations",
-    "check_outputs",
-    "check_strides",
-    "declared_orders",
-    "without_checks",
-]
+__all__ = ["CONVERTERS", "check_strides", "declared_orders"]

@@ -16,14 +16,15 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import unknown_input
 from relay_layout.frontend.messages import reason
-from relay_layout.frontend.torch.extents import with_plain_extents, with_shapes
 from relay_layout.frontend.torch.guards import conditions
+from relay_layout.frontend.torch.input_extents import with_plain_extents, with_shapes
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
 from relay_layout.versions import release_of
 
 if TYPE_CHECKING:
     import torch
+
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -102,11 +103,12 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
 
     from relay_layout.frontend.torch import folding
     from relay_layout.frontend.torch.arguments import check_arguments, check_types, without_constants
+    from relay_layout.frontend.torch.checks import check_operations, check_outputs
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
     from relay_layout.frontend.torch.decompositions import apart
     from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
-    from relay_layout.frontend.torch.memory import check_operations, check_outputs, check_strides
+    from relay_layout.frontend.torch.memory import check_strides
     from relay_layout.frontend.torch.multiples import ask_for_multiples
     from relay_layout.frontend.torch.operators.program_bodies import ProgramBodies
     from relay_layout.frontend.torch.repetitions import once

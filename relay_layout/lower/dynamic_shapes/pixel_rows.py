@@ -5,7 +5,6 @@ that small images fill tiles as well. What follows element by element is compute
 kernel with the product; between rows and images lie views alone.
 """
 
-from dataclasses import fields
 from functools import partial
 from math import prod
 from typing import Any
@@ -22,7 +21,9 @@ from relay_layout.ir import (
     constant_array,
     is_static,
     operator_name,
+    relax_functions,
     shape_of,
+    visit_functions,
 )
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
@@ -36,7 +37,7 @@ from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.targets import CpuTarget
 from topi_ext.ir import nodes_of
-from topi_ext.workload import BYTES, ConvolutionWorkload
+from topi_ext.workload import BYTES, ConvolutionWorkload, fields_of
 
 LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 """Those of data and result, by operator."""
@@ -50,14 +51,10 @@ LONGEST_SIGNAL = 256
 
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
-    found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
-    if not any(_convolves_dynamic_images(function) for _, function in found):
+    if not any(map(_convolves_dynamic_images, relax_functions(module).values())):
         return module
-    rows = _PixelRows(module, target)
-    for variable, function in found:
-        if _convolves_dynamic_images(function):
-            rows.builder_.update_func(variable, rows.visit_expr(function))
-    return relax.transform.DeadCodeElimination()(rows.builder_.get())
+    rows = visit_functions(_PixelRows(module, target), module, _convolves_dynamic_images)
+    return relax.transform.DeadCodeElimination()(rows)
 
 
 def _convolves_dynamic_images(function: relax.Function) -> bool:
@@ -154,14 +151,13 @@ class _PixelRows(RowMutator):
 
 def _of_rows(pointwise: ConvolutionWorkload, spatial: str) -> ConvolutionWorkload:
     """A pointwise convolution over ``spatial`` axes as that of an image of one column."""
-    own = {entry.name: getattr(pointwise, entry.name) for entry in fields(ConvolutionWorkload)}
     pixels = int(pointwise.out_depth) * int(pointwise.out_height) * int(pointwise.out_width)
     if spatial == "W":
         pixels = min(pixels, LONGEST_SIGNAL)
     image = {"operator": "conv2d", "batch": 1, "in_height": pixels, "in_width": 1, "strides": (1, 1)}
     layouts = {"data_layout": ROWS, "out_layout": ROWS}
     layouts["kernel_layout"] = pointwise.kernel_layout.replace(spatial, "HW")
-    return ConvolutionWorkload(**{**own, **image, **layouts})
+    return ConvolutionWorkload(**{**fields_of(pointwise), **image, **layouts})
 
 
 def _every(data: te.Tensor, shape: Any, strides: list[int]) -> te.Tensor:

@@ -21,6 +21,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
+    simplify_bindings,
     with_new_variables,
     with_values,
 )
@@ -55,8 +56,7 @@ def join_attention(module: tvm.IRModule) -> tvm.IRModule:
     bindings = bindings_of(main)
     if not any(operator_name(binding.value) == SOFTMAX for binding in bindings):
         return module
-    tidy = (relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination())
-    module = tvm.transform.Sequential(tidy)(regroup_batches(module))
+    module = simplify_bindings(regroup_batches(module))
     main = module["main"]
     bindings = bindings_of(main)
     builder = relax.BlockBuilder(module)

@@ -35,7 +35,7 @@ ARITHMETIC = frozenset(("add", "divide", "maximum", "minimum", "multiply", "subt
 
 def regroup_batches(module: tvm.IRModule) -> tvm.IRModule:
     """Move reshapes of batches alone from scores to products' operands, or from shares to results."""
-    return rebuild_functions(module, lambda variable, function: _Regrouping(function).visit_expr(function))
+    return rebuild_functions(module, lambda function: _Regrouping(function).visit_expr(function))
 
 
 @mutator

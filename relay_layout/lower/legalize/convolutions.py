@@ -26,9 +26,9 @@ from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets import CpuTarget
 from relay_layout.targets.convolutions import (
     CONVOLUTION_AXES,
+    TRANSPOSED_CONVOLUTIONS,
     Convolution,
     convolution_with,
-    is_transposed,
     packed_kernel,
     with_merged_groups,
 )
@@ -86,7 +86,7 @@ def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
 
 def _with_blocks(operator: str, attributes: Any, shapes: list[Any]) -> Convolution | None:
     """As :func:`convolution_with`, but data and kernel of plain convolutions may be blocked."""
-    if is_transposed(operator):
+    if operator in TRANSPOSED_CONVOLUTIONS:
         return convolution_with(operator, attributes, shapes)
     spatial = CONVOLUTION_AXES[operator][2:]
     data, weight = (

@@ -55,8 +55,7 @@ from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_cal
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import CpuTarget, dense
-from relay_layout.targets.convolutions import CONVOLUTION_AXES, is_transposed
-from relay_layout.targets.phases import PLAIN
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
 from topi_ext import compute
 from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
@@ -81,7 +80,7 @@ def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
 
     legalizers = _LEGALIZERS | {
         "matmul": _products(target),
-        **dict.fromkeys(PLAIN.values(), tiled),
+        **dict.fromkeys(CONVOLUTIONS, tiled),
     }
     return {f"relax.{name}": legalizer for name, legalizer in legalizers.items()}
 
@@ -94,7 +93,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     options = convolution_options(attributes, kernel_layout)
     if out_channels is not None:
         options["out_channels"] = out_channels
-    if is_transposed(operator):
+    if operator in TRANSPOSED_CONVOLUTIONS:
         options["output_padding"] = ints(attributes.output_padding)
     else:
         options["known"] = typical_workload(call)

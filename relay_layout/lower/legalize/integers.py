@@ -24,6 +24,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
+    visit_functions,
 )
 from relay_layout.layout.transform import apply
 from relay_layout.lower.legalize.convolutions import (
@@ -57,22 +58,22 @@ def lower_integers(module: tvm.IRModule, by: CpuTarget | Kernel) -> tvm.IRModule
     (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that read it,
     and the results are brought back.
     """
-    lowering = _Lowering(module)
-    lowering.by = by
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            lowering.uses = count_uses(function)
-            lowering.shifted = {}
-            lowering.builder_.update_func(variable, lowering.visit_expr(function))
-    return lowering.builder_.get()
+    return visit_functions(_Lowering(module, by), module)
 
 
 @mutator
 class _Lowering(PyExprMutator):
-    uses: dict[str, int]
-    by: CpuTarget | Kernel
-    shifted: dict[Expression, Expression]
-    """Tensors of uint8, each less :data:`SHIFT` as int8."""
+    def __init__(self, module: tvm.IRModule, by: CpuTarget | Kernel) -> None:
+        super().__init__(module)
+        self.by = by
+        self.uses: dict[str, int] = {}
+        self.shifted: dict[Expression, Expression] = {}
+        """Tensors of uint8, each less :data:`SHIFT` as int8."""
+
+    def visit_function_(self, function: relax.Function) -> relax.Function:
+        """A function, of whose tensors alone it is known how often they are read and what was shifted."""
+        self.uses, self.shifted = count_uses(function), {}
+        return super().visit_function_(function)
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """A call of the function that computes a product of bytes; others only get their new arguments."""

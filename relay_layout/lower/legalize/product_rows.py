@@ -32,7 +32,7 @@ def multiply_as_rows(module: tvm.IRModule) -> tvm.IRModule:
 
     What is elementwise behind them is computed of rows as well, so that it stays with its product.
     """
-    return rebuild_functions(module, lambda variable, function: _Rows().visit_expr(function))
+    return rebuild_functions(module, lambda function: _Rows().visit_expr(function))
 
 
 @mutator

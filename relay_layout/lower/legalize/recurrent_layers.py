@@ -8,7 +8,16 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.errors import TargetError
-from relay_layout.ir import Expression, bindings_of, dtype_of, operator_name, rebuild_functions, shape_of
+from relay_layout.ir import (
+    Expression,
+    bindings_of,
+    dtype_of,
+    operator_name,
+    rebuild_functions,
+    relax_functions,
+    shape_of,
+    simplify_bindings,
+)
 from relay_layout.recurrent import RECURRENT
 from relay_layout.recurrent.unrolling import unrolled
 
@@ -21,14 +30,14 @@ def unroll_layers(module: tvm.IRModule, target: str, *, has_loop: bool) -> tvm.I
     TargetError where such a layer has to be unrolled and the number of its steps is not known.
     """
     unrolling = partial(_is_unrolled, target=target, has_loop=has_loop)
-    functions = [function for _, function in module.functions_items() if isinstance(function, relax.Function)]
+    functions = relax_functions(module).values()
     values = [binding.value for function in functions for binding in bindings_of(function)]
     # Before anything is rebuilt: an error in the middle of that would have TVM complain as well.
     if not any([unrolling(value) for value in values if operator_name(value) == RECURRENT]):
         return module
-    module = rebuild_functions(module, lambda variable, function: _Unrolling(unrolling).visit_expr(function))
-    passes = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
-    return tvm.transform.Sequential(passes)(module)
+    return simplify_bindings(
+        rebuild_functions(module, lambda function: _Unrolling(unrolling).visit_expr(function))
+    )
 
 
 def _is_unrolled(call: relax.Call, *, target: str, has_loop: bool) -> bool:

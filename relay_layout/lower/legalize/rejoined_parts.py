@@ -33,7 +33,7 @@ def merge_parts(module: tvm.IRModule) -> tvm.IRModule:
 
     Of extents that are known. A slice of all that there is is the tensor itself.
     """
-    merged = rebuild_functions(module, lambda variable, function: _Merging().visit_expr(function))
+    merged = rebuild_functions(module, lambda function: _Merging().visit_expr(function))
     return relax.transform.DeadCodeElimination()(merged)
 
 

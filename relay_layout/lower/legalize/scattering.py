@@ -22,7 +22,7 @@ def scatter_rows(module: tvm.IRModule) -> tvm.IRModule:
 
     Such are places along the first axis that were broadcast along all others.
     """
-    return rebuild_functions(module, lambda variable, function: _Rows().visit_expr(function))
+    return rebuild_functions(module, lambda function: _Rows().visit_expr(function))
 
 
 @mutator

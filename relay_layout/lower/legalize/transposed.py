@@ -14,10 +14,19 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, shape_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    operator_name,
+    relax_functions,
+    shape_of,
+    visit_functions,
+)
 from relay_layout.layout.transform import apply
-from relay_layout.targets.convolutions import CONVOLUTION_AXES, Convolution
-from relay_layout.targets.phases import PLAIN, Phases, phases_of
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, TRANSPOSED_CONVOLUTIONS, Convolution
+from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
@@ -40,21 +49,18 @@ def by_phases(module: tvm.IRModule) -> tvm.IRModule:
 
     The convolutions that make them stay calls, and are lowered as all others.
     """
-    found = [pair for pair in module.functions_items() if isinstance(pair[1], relax.Function)]
-    calls = (call for _, function in found for call in nodes_of(function.body, relax.Call))
-    if not any(operator_name(call) in PLAIN for call in calls):
+    bodies = (function.body for function in relax_functions(module).values())
+    calls = (call for body in bodies for call in nodes_of(body, relax.Call))
+    if not any(operator_name(call) in TRANSPOSED_CONVOLUTIONS for call in calls):
         return module
-    phases = _ByPhases(module)
-    for variable, function in found:
-        phases.builder_.update_func(variable, phases.visit_expr(function))
-    return phases.builder_.get()
+    return visit_functions(_ByPhases(module), module)
 
 
 @mutator
 class _ByPhases(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
         call = super().visit_call_(call)
-        if operator_name(call) not in PLAIN:
+        if operator_name(call) not in TRANSPOSED_CONVOLUTIONS:
             return call
         made = phased_call(self.builder_, self.builder_.normalize(call), lambda _, phases: phases)
         return call if made is None else made

@@ -3,14 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.ir import (
-    Expression,
-    is_static,
-    operator_name,
-    rebuild_functions,
-    shape_of,
-    with_body,
-)
+from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, with_body
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.targets.offers import VIEWS
 
@@ -20,7 +13,7 @@ def merge_views(module: tvm.IRModule) -> tvm.IRModule:
 
     Two in a row would be fused into a function, in which nobody sees that it only copies.
     """
-    return rebuild_functions(module, lambda variable, function: _merged(function))
+    return rebuild_functions(module, _merged)
 
 
 def _merged(function: relax.Function) -> relax.Function:

@@ -11,7 +11,7 @@ from relay_layout.ir import Expression, bindings_of, function_attributes, rebuil
 
 def canonical_order(module: tvm.IRModule) -> tvm.IRModule:
     """Every function with its bindings in the order in which its result needs them; unneeded ones vanish."""
-    return rebuild_functions(module, lambda variable, function: _ordered(function))
+    return rebuild_functions(module, _ordered)
 
 
 def _ordered(function: relax.Function) -> relax.Function:

@@ -139,10 +139,10 @@ def _checked(operator: str, name: str, attribute: Attribute, value: Any) -> Any:
     if kind == DATA_TYPE and (value in (None, "") or (isinstance(value, str) and value in NAMES)):
         return value or None
     if kind == DATA_TYPE and isinstance(value, str):
-        raise ModelError(f"{operator}: there is no data type {_shown(value)}")
+        raise ModelError(f"{operator}: there is no data type {shown(value)}")
     if kind not in (INTEGER, BOOLEAN, DOUBLE, TEXT, DATA_TYPE):
         return _checked_node(operator, name, value)
-    raise ModelError(f"{operator}: attribute '{name}' is of kind {kind}, not {_shown(value)}")
+    raise ModelError(f"{operator}: attribute '{name}' is of kind {kind}, not {shown(value)}")
 
 
 def _checked_node(operator: str, name: str, value: Any) -> Any:
@@ -158,6 +158,7 @@ def _checked_node(operator: str, name: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def shown(value: Any) -> str:
+    """A value of an attribute in messages, at most 40 characters of it."""
+    text = "a mapping" if isinstance(value, Mapping) else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -6,7 +6,7 @@ type and replaces it in :func:`decompose`; both come from the one function that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.ir import Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, visit_functions
 from relay_layout.relay.operators.attributes import OPEN, Attributes, declared
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Operator, Scope
@@ -58,6 +58,20 @@ def call(row: Operator, operands: list[Expression], attributes: Mapping[str, Any
     return relax.Call(Op.get(f"{PREFIX}{row.name}"), operands, tvm.ir.make_node("ir.DictAttrs", **fields))
 
 
+class CarriedForm:
+    """An operator that Relax has, in a form that Relax lacks: carried, beside the row that has the rest.
+
+    Called with operands and attributes, it gives the call that carries them.
+    """
+
+    def __init__(self, name: str, operands: str, attributes: str | None, build: Any) -> None:
+        self.row = Operator(name, tuple(operands.split()), build, attributes, carried=True)
+        register(self.row)
+
+    def __call__(self, operands: Sequence[Expression], attributes: Mapping[str, Any]) -> relax.Call:
+        return call(self.row, list(operands), attributes)
+
+
 def attributes_of(expression: relax.Call) -> Attributes:
     """The complete attributes of a carried call."""
     row = _ROWS[str(expression.op.name)]
@@ -68,12 +82,8 @@ def attributes_of(expression: relax.Call) -> Attributes:
 
 def decompose(module: tvm.IRModule, where: Callable[[relax.Call], bool] = lambda call: True) -> tvm.IRModule:
     """The module with carried operators, those that ``where`` takes, replaced by what they stand for."""
-    decomposition = _Decomposition(module, where)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            decomposition.builder_.update_func(variable, decomposition.visit_expr(function))
-    # The builder's module, because what operators stand for may come with functions of its own.
-    return decomposition.builder_.get()
+    # What operators stand for may come with functions of its own.
+    return visit_functions(_Decomposition(module, where), module)
 
 
 @mutator

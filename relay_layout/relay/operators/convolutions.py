@@ -21,20 +21,18 @@ from relay_layout.relay.operators.direct import plain, relax_function
 from relay_layout.relay.operators.operator import Build, Export, Operator, Scope, extents
 from relay_layout.relay.operators.windows import SPATIAL, numbers, reordered
 
-_ONES = {1: "1", 2: "(1, 1)", 3: "(1, 1, 1)"}
-_ZEROS = {1: "0", 2: "(0, 0)", 3: "(0, 0, 0)"}
-
 
 def _convolution(rank: int) -> Operator:
     name = f"nn.conv{rank}d"
     spatial = SPATIAL[rank]
+    one, zero = (1, 0) if rank == 1 else ((1,) * rank, (0,) * rank)
     return Operator(
         name,
         ("data", "weight"),
         build_convolution(rank),
         f"Conv{rank}DAttrs",
         signature=(
-            f"data, weight, strides={_ONES[rank]}, padding={_ZEROS[rank]}, dilation={_ONES[rank]}, groups=1, "
+            f"data, weight, strides={one}, padding={zero}, dilation={one}, groups=1, "
             f"channels=None, kernel_size=None, data_layout='NC{spatial}', kernel_layout='OI{spatial}', "
             "out_layout='', out_dtype=''"
         ),
@@ -107,8 +105,7 @@ def _export(rank: int, relax_name: str, *, transposed: bool = False) -> Export:
 def _transposed(rank: int) -> Operator:
     name = f"nn.conv{rank}d_transpose"
     spatial = SPATIAL[rank]
-    one = {1: "(1,)"}.get(rank, _ONES[rank])
-    zero = {1: "(0,)"}.get(rank, _ZEROS[rank])
+    one, zero = (1,) * rank, (0,) * rank
     return Operator(
         name,
         ("data", "weight"),

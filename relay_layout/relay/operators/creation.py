@@ -10,17 +10,19 @@ from tvm import relax, tirx, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import (
-    MOST_DIMENSIONS,
-    CarriedForm,
-    axis_of,
-    fields_of,
-    integers,
-    numbers_of,
-)
+from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS, axis_of, integers
+from relay_layout.relay.operators.carried import CarriedForm
 from relay_layout.relay.operators.direct import relax_function
 from relay_layout.relay.operators.elementwise import checked_dtype
-from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of
+from relay_layout.relay.operators.operator import (
+    Exported,
+    Operator,
+    Scope,
+    extents,
+    fields_of,
+    numbers_of,
+    rank_of,
+)
 from relay_layout.relay.operators.reshape_codes import prod_of
 from relay_layout.relay.syntax.tree import Constant as RelayConstant
 

@@ -10,10 +10,19 @@ from tvm import relax, tirx, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, dtype_of, operator_name
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import axes_of, topi_build
+from relay_layout.relay.operators.axis_arguments import axes_of
 from relay_layout.relay.operators.direct import direct, relax_function
 from relay_layout.relay.operators.fixed_point import round_to_nearest
-from relay_layout.relay.operators.operator import Build, Exported, Operator, Scope, extents, rank_of, scalar
+from relay_layout.relay.operators.operator import (
+    Build,
+    Exported,
+    Operator,
+    Scope,
+    extents,
+    rank_of,
+    scalar,
+    topi_build,
+)
 from relay_layout.relay.syntax.data_types import NAMES
 
 _UNARY = [

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
+from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, constant, dtype_of, is_static, shape_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.syntax.tree import RelayType
+
+MOST_PARTS = 10_000
+"""How many tensors an operator may give or take."""
 
 
 class Scope:
@@ -96,6 +100,15 @@ class Operator:
         return len(self.operands)
 
 
+def topi_build(function: Any, *names: str) -> Any:
+    """A build that computes with TE: ``function`` of the operands and of the attributes named."""
+
+    def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+        return scope.builder.call_te(function, *operands, *(given[name] for name in names))
+
+    return build
+
+
 def extents(value: Expression) -> tuple[Any, ...]:
     """The extents of a typed value: ints where static. ValueError where the rank is not known."""
     shape = shape_of(value)
@@ -116,6 +129,27 @@ def rank_of(value: Expression) -> int:
     return len(extents(value))
 
 
+def fields_of(value: Expression) -> list[Expression]:
+    """The tensors of a tuple operand, of which there is at least one."""
+    if isinstance(value, relax.Tuple):
+        fields = list(value.fields)
+    else:
+        fields = [relax.TupleGetItem(value, index) for index in range(len(value.ty.fields))]
+    if not 1 <= len(fields) <= MOST_PARTS:
+        raise ModelError(f"takes from 1 to {MOST_PARTS} tensors, not {len(fields)}")
+    return fields
+
+
+def numbers_of(value: Expression) -> tuple[int, ...] | None:
+    """The entries of a Relax tuple or shape that are all known; None otherwise."""
+    entries = getattr(value, "fields", None)
+    if entries is None:
+        entries = getattr(value, "values", None)
+    if entries is None or not all(isinstance(entry, tirx.IntImm) for entry in entries):
+        return None
+    return tuple(int(entry) for entry in entries)
+
+
 def scalar(number: float, dtype: str) -> Expression:
     """A constant without dimensions."""
     return constant(np.array(number, dtype))
@@ -134,6 +168,7 @@ def along(vector: Expression, axis: int, rank: int) -> Expression:
 
 
 __all__ = [
+    "MOST_PARTS",
     "Attributes",
     "Build",
     "Export",
@@ -144,8 +179,11 @@ __all__ = [
     "Scope",
     "along",
     "extents",
+    "fields_of",
+    "numbers_of",
     "rank_of",
     "scalar",
     "scalar_like",
     "static_extents",
+    "topi_build",
 ]

@@ -26,9 +26,6 @@ from relay_layout.relay.operators.windows import (
     windows,
 )
 
-_ONES = {1: "(1,)", 2: "(1, 1)", 3: "(1, 1, 1)"}
-_ZEROS = {1: "(0,)", 2: "(0, 0)", 3: "(0, 0, 0)"}
-
 
 def _layout(text: str, rank: int) -> Layout:
     return parsed_layout("layout", text, f"NC{SPATIAL[rank]}", "NC")
@@ -43,6 +40,7 @@ def _sizes(layout: Layout, rank: int, data: Expression) -> list[Extent]:
 def _pool(rank: int, kind: str) -> Operator:
     name = f"nn.{kind}_pool{rank}d"
     averages = kind == "avg"
+    ones, zeros = (1,) * rank, (0,) * rank
 
     def prepare(**given: Any) -> tuple[list[Any], dict[str, Any]]:
         data = given.pop("data")
@@ -56,8 +54,8 @@ def _pool(rank: int, kind: str) -> Operator:
         build_pool(rank, averages),
         f"{kind.capitalize()}Pool{rank}DAttrs",
         signature=(
-            f"data, pool_size={_ONES[rank]}, strides={_ONES[rank]}, dilation={_ONES[rank]}, "
-            f"padding={_ZEROS[rank]}, layout='NC{SPATIAL[rank]}', out_layout='', ceil_mode=False"
+            f"data, pool_size={ones}, strides={ones}, dilation={ones}, padding={zeros}, "
+            f"layout='NC{SPATIAL[rank]}', out_layout='', ceil_mode=False"
             + (", count_include_pad=False" if averages else "")
         ),
         prepare=prepare,

@@ -11,22 +11,11 @@ from relay_layout.ir import Constant, Expression, constant_array, dtype_of, is_s
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import index_map
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import (
-    MOST_DIMENSIONS,
-    CarriedForm,
-    axis_of,
-    integers,
-    positive,
-)
+from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS, axis_of, integers, positive
+from relay_layout.relay.operators.carried import CarriedForm
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.layout_texts import layouts_of, map_between
-from relay_layout.relay.operators.operator import (
-    Exported,
-    Operator,
-    Scope,
-    extents,
-    rank_of,
-)
+from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of
 
 
 def _tile(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:

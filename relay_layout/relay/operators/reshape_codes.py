@@ -11,8 +11,8 @@ from typing import Any
 from tvm import sym, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Extent, as_extent, is_static
-from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS, same_extent
+from relay_layout.ir import Extent, as_extent, is_static, same_extent
+from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS
 
 _REST = -1
 

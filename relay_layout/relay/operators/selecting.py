@@ -9,13 +9,17 @@ from tvm import relax, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import (
-    CarriedForm,
-    integers,
-    positive,
+from relay_layout.relay.operators.axis_arguments import integers, positive
+from relay_layout.relay.operators.carried import CarriedForm
+from relay_layout.relay.operators.operator import (
+    Exported,
+    Operator,
+    Scope,
+    extents,
+    rank_of,
+    static_extents,
     topi_build,
 )
-from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of, static_extents
 
 _MOST_PLACES = 2**24
 """How long a permutation may be."""

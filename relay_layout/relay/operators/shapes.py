@@ -12,10 +12,8 @@ from relay_layout.relay.operators import rearranging
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
     MOST_DIMENSIONS,
-    MOST_PARTS,
     axes_of,
     axis_of,
-    fields_of,
     integer,
     integers,
     one_axis_to_list,
@@ -23,10 +21,12 @@ from relay_layout.relay.operators.axis_arguments import (
 )
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import (
+    MOST_PARTS,
     Exported,
     Operator,
     Scope,
     extents,
+    fields_of,
     rank_of,
 )
 from relay_layout.relay.operators.reshape_codes import codes_of, new_shape, reversed_shape

@@ -7,19 +7,21 @@ import numpy as np
 from tvm import relax, te, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import Expression, dtype_of, same_extent
 from relay_layout.relay.operators import selecting
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import (
-    CarriedForm,
-    axes_of,
-    axis_of,
+from relay_layout.relay.operators.axis_arguments import axes_of, axis_of, integer
+from relay_layout.relay.operators.carried import CarriedForm
+from relay_layout.relay.operators.operator import (
+    Exported,
+    Operator,
+    Scope,
+    extents,
     fields_of,
-    integer,
     numbers_of,
-    same_extent,
+    rank_of,
+    static_extents,
 )
-from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of, static_extents
 from relay_layout.relay.syntax.tree import Constant as RelayConstant
 
 _LARGEST = 2**63 - 1

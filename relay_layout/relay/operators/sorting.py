@@ -10,9 +10,17 @@ from tvm import relax, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, constant, dtype_of
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.axis_arguments import axis_of, fields_of, integer, positive
+from relay_layout.relay.operators.axis_arguments import axis_of, integer, positive
 from relay_layout.relay.operators.elementwise import checked_dtype
-from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar, static_extents
+from relay_layout.relay.operators.operator import (
+    Operator,
+    Scope,
+    extents,
+    fields_of,
+    rank_of,
+    scalar,
+    static_extents,
+)
 
 _MOST_VALUES = 2**24
 """How many values unique may take."""

@@ -17,7 +17,7 @@ def fold_explicit_padding(module: tvm.IRModule) -> tvm.IRModule:
     pixels count.
     """
     module = relax.transform.Normalize()(module)
-    module = rebuild_functions(module, lambda variable, function: _Folder().visit_expr(function))
+    module = rebuild_functions(module, lambda function: _Folder().visit_expr(function))
     return relax.transform.DeadCodeElimination()(module)
 
 

@@ -55,7 +55,7 @@ def _module_pass(
     transform: Callable[..., Any], level: int, name: str, required: Sequence[str] | None, traceable: bool
 ) -> tvm.transform.Pass:
     def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        def changed(variable: tvm.ir.GlobalVar, function: relax.Function) -> relax.Function:
+        def changed(function: relax.Function) -> relax.Function:
             what = f"the pass {name}"
             result = ask(what, ModelError, transform, as_matchable(function), module, context)
             return _with_attributes(_as_function(result, what), function)

@@ -6,16 +6,15 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of
+from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of, simplify_bindings
 from relay_layout.relay.operators.operator import along, scalar_like
 
 
 def simplify_inference(module: tvm.IRModule) -> tvm.IRModule:
     """Batch norm becomes a multiply and an add along its axis, dropout nothing."""
     module = relax.transform.Normalize()(module)
-    module = rebuild_functions(module, lambda variable, function: _Inference().visit_expr(function))
-    module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(module)
+    module = rebuild_functions(module, lambda function: _Inference().visit_expr(function))
+    return simplify_bindings(module)
 
 
 @mutator

@@ -21,6 +21,8 @@ from relay_layout.ir import (
     copy_of,
     dtype_of,
     operator_name,
+    relax_functions,
+    simplify_bindings,
     value_of,
     with_attributes,
 )
@@ -63,13 +65,11 @@ def to_mixed_precision(
     module = relax.transform.Normalize()(module)
     missing: Missing = Counter()
     updated = copy_of(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            keeps = keep_output_dtype or str(variable.name_hint) != "main"
-            updated.update_func(variable, _mixed(function, dtype, missing, keeps))
+    for variable, function in relax_functions(module).items():
+        keeps = keep_output_dtype or str(variable.name_hint) != "main"
+        updated.update_func(variable, _mixed(function, dtype, missing, keeps))
     _tell(missing, missing_op_mode)
-    updated = relax.transform.CanonicalizeBindings()(relax.transform.Normalize()(updated))
-    return relax.transform.DeadCodeElimination()(updated)
+    return simplify_bindings(relax.transform.Normalize()(updated))
 
 
 def _tell(missing: Missing, mode: int) -> None:

@@ -7,7 +7,15 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.graph.uses import call_read_once, count_uses
-from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, with_attributes
+from relay_layout.ir import (
+    Expression,
+    is_static,
+    operator_name,
+    rebuild_functions,
+    shape_of,
+    simplify_bindings,
+    with_attributes,
+)
 
 
 def fold_scale_axis(module: tvm.IRModule, *, after: bool = True, before: bool = True) -> tvm.IRModule:
@@ -18,11 +26,8 @@ def fold_scale_axis(module: tvm.IRModule, *, after: bool = True, before: bool = 
     convolutions, or ``before`` them, are taken where the other is False.
     """
     module = relax.transform.Normalize()(module)
-    module = rebuild_functions(
-        module, lambda variable, function: _Folder(function, after, before).visit_expr(function)
-    )
-    module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(module)
+    module = rebuild_functions(module, lambda function: _Folder(function, after, before).visit_expr(function))
+    return simplify_bindings(module)
 
 
 @mutator

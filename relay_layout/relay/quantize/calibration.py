@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
-from relay_layout.ir import function_attributes, with_main
+from relay_layout.ir import function_attributes, simplify_bindings, with_main
 from relay_layout.relay.build_module import build
 from relay_layout.relay.params import as_array
 from relay_layout.relay.quantize.ranges import Histogram
@@ -57,8 +57,7 @@ def _showing(module: tvm.IRModule, tensors: Sequence[relax.Var]) -> tvm.IRModule
     attributes = function_attributes(main)
     attributes.pop("output_names", None)
     function = relax.Function(main.params, body, results.ty, main.is_pure).with_attrs(attributes)
-    simple = relax.transform.CanonicalizeBindings()(with_main(module, function))
-    return relax.transform.DeadCodeElimination()(simple)
+    return simplify_bindings(with_main(module, function))
 
 
 __all__ = ["observe"]

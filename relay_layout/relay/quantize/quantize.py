@@ -16,6 +16,7 @@ from relay_layout.ir import (
     Expression,
     constant,
     constant_array,
+    simplify_bindings,
     with_attributes,
     with_main,
 )
@@ -51,8 +52,7 @@ def quantize(
     chosen = choose(main, config)
     ranges = _ranges(module, chosen, config, dataset)
     quantized = _Quantizing(chosen, ranges, config).visit_expr(main)
-    module = relax.transform.CanonicalizeBindings()(with_main(module, quantized))
-    return relax.transform.DeadCodeElimination()(module)
+    return simplify_bindings(with_main(module, quantized))
 
 
 def _ranges(

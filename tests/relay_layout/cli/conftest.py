@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import relay_layout
-from relay_layout.artifact import TensorSpec
+from relay_layout.artifact import Manifest, TensorSpec
 from relay_layout.artifact.tensors import check_inputs
 
 REPORT = {
@@ -49,6 +49,8 @@ class FakeManifest:
     def __init__(self, targets: list[str]) -> None:
         self.builds = [FakeBuild(name) for name in targets]
 
+    report = Manifest.report
+
 
 @dataclass
 class FakeCompiled:
@@ -60,7 +62,7 @@ class FakeCompiled:
 
     @property
     def report(self) -> dict[str, Any]:
-        return self.manifest.builds[0].report
+        return self.manifest.report
 
     def save(self, path: Any) -> None:
         Path(path).write_bytes(b"x" * 1234)

@@ -20,6 +20,16 @@ def _unary(operator: Callable[[Any], Any]) -> Converter:
     return lambda node: operator(node.tensor(0))
 
 
+def _activation(function: Callable[..., Any], **defaults: float) -> Converter:
+    """Of the data and of attributes by name, in the order of the function's parameters."""
+
+    def convert(node: Node) -> Value:
+        given = (node.attributes.get(name, default) for name, default in defaults.items())
+        return function(node.tensor(0), *given)
+
+    return convert
+
+
 def _binary(operator: Callable[[Any, Any], Any]) -> Converter:
     def convert(node: Node) -> Value:
         return operator(node.tensor(0), _second(node))
@@ -74,8 +84,7 @@ def _power(node: Node) -> Value:
     if isinstance(given, np.ndarray) and given.ndim == 0 and given in (1, 2, 3, 4):
         # A product is exact, and TVM warns of every other whole exponent.
         base = node.tensor(0)
-        power = reduce(relax.op.multiply, [base] * int(given))
-        return power
+        return reduce(relax.op.multiply, [base] * int(given))
     # The power of integers is computed in floating point, as ONNX Runtime does.
     computed = "float64" if _is_integer(node.input(0)) else dtype
     exponent = _second(node) if dtype_of(node.input(1)) == computed else node.cast(node.input(1), computed)
@@ -160,10 +169,6 @@ def _is_infinite(node: Node) -> Value:
     return relax.op.equal(data, node.like(math.inf if positive else -math.inf, data))
 
 
-def _elu(node: Node) -> Value:
-    return activations.exponential(node.tensor(0), node.attributes.get("alpha", 1.0))
-
-
 def _celu(node: Node) -> Value:
     alpha = node.attributes.get("alpha", 1.0)
     return activations.exponential(node.tensor(0), alpha, 1 / alpha)
@@ -174,10 +179,6 @@ def _selu(node: Node) -> Value:
     alpha = node.attributes.get("alpha", 1.67326319217681884765625)
     data = node.tensor(0)
     return relax.op.multiply(activations.exponential(data, alpha), node.like(gamma, data))
-
-
-def _thresholded_relu(node: Node) -> Value:
-    return activations.thresholded_relu(node.tensor(0), node.attributes.get("alpha", 1.0))
 
 
 def _shrink(node: Node) -> Value:
@@ -191,14 +192,6 @@ def _shrink(node: Node) -> Value:
     return relax.op.where(
         relax.op.greater(data, node.like(threshold, data)), shifted[0], node.emit(below, "below")
     )
-
-
-def _softplus(node: Node) -> Value:
-    return activations.softplus(node.tensor(0))
-
-
-def _softsign(node: Node) -> Value:
-    return activations.softsign(node.tensor(0))
 
 
 def _reciprocal(node: Node) -> Value:
@@ -223,30 +216,17 @@ def _gelu(node: Node) -> Value:
     return relax.op.nn.gelu_tanh(node.tensor(0)) if tanh else relax.op.nn.gelu(node.tensor(0))
 
 
-def _hard_sigmoid(node: Node) -> Value:
-    alpha, beta = node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5)
-    return activations.hard_sigmoid(node.tensor(0), alpha, beta)
-
-
 def _hard_swish(node: Node) -> Value:
     data = node.tensor(0)
     gate = node.emit(activations.hard_sigmoid(data, 1 / 6, 0.5), "gate")
     return relax.op.multiply(data, gate)
 
 
-def _leaky_relu(node: Node) -> Value:
-    return _leaky(node.tensor(0), node.attributes.get("alpha", 0.01))
-
-
-def _leaky(data: Any, alpha: float) -> Any:
-    return relax.op.nn.leakyrelu(data, alpha)
-
-
 def _parametric_relu(node: Node) -> Value:
     data, slope = node.tensor(0), node.input(1)
     shape, slopes = shape_of(data), shape_of(slope)
     if isinstance(slope, np.ndarray) and slope.size == 1 and np.isfinite(slope).all():
-        return _leaky(data, float(slope.reshape(-1)[0]))
+        return relax.op.nn.leakyrelu(data, float(slope.reshape(-1)[0]))
     # Slopes line up with the last dimensions, but opset 6 and older gave one slope per channel.
     if node.opset < 7 and len(slopes) == 1 and len(shape) > 1:
         slopes = [*slopes, *[1] * (len(shape) - 2)]
@@ -278,7 +258,7 @@ CONVERTERS: dict[str, Converter] = {
     "Cos": _unary(relax.op.cos),
     "Cosh": _unary(relax.op.cosh),
     "Div": _binary(relax.op.divide),
-    "Elu": _elu,
+    "Elu": _activation(activations.exponential, alpha=1.0),
     "Equal": _binary(relax.op.equal),
     "Erf": _unary(relax.op.erf),
     "Exp": _unary(relax.op.exp),
@@ -286,11 +266,11 @@ CONVERTERS: dict[str, Converter] = {
     "Gelu": _gelu,
     "Greater": _binary(relax.op.greater),
     "GreaterOrEqual": _binary(relax.op.greater_equal),
-    "HardSigmoid": _hard_sigmoid,
+    "HardSigmoid": _activation(activations.hard_sigmoid, alpha=0.2, beta=0.5),
     "HardSwish": _hard_swish,
     "IsInf": _is_infinite,
     "IsNaN": _unary(relax.op.isnan),
-    "LeakyRelu": _leaky_relu,
+    "LeakyRelu": _activation(relax.op.nn.leakyrelu, alpha=0.01),
     "Less": _binary(relax.op.less),
     "LessOrEqual": _binary(relax.op.less_equal),
     "Log": _unary(relax.op.log),
@@ -314,15 +294,15 @@ CONVERTERS: dict[str, Converter] = {
     "Sign": _unary(relax.op.sign),
     "Sin": _unary(relax.op.sin),
     "Sinh": _unary(relax.op.sinh),
-    "Softplus": _softplus,
-    "Softsign": _softsign,
+    "Softplus": _unary(activations.softplus),
+    "Softsign": _unary(activations.softsign),
     "Sqrt": _unary(relax.op.sqrt),
     "Sub": _binary(relax.op.subtract),
     "Sum": _variadic(relax.op.add),
     "Swish": _swish,
     "Tan": _unary(relax.op.tan),
     "Tanh": _unary(relax.op.tanh),
-    "ThresholdedRelu": _thresholded_relu,
+    "ThresholdedRelu": _activation(activations.thresholded_relu, alpha=1.0),
     "Where": _where,
     "Xor": _binary(relax.op.logical_xor),
 }

@@ -308,20 +308,22 @@ def _one_hot(node: Node) -> Value:
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
-def _scatter_elements(node: Node) -> Value:
-    data, index, updates = (node.tensor(place) for place in range(3))
+def _reduction(node: Node) -> str:
+    """How Relax calls the node's way to put several updates together."""
     reduction = str(node.attributes.get("reduction", "none"))
     if reduction not in _REDUCTIONS:
         raise Unsupported(f"has the unknown reduction '{reduction}'")
+    return _REDUCTIONS[reduction]
+
+
+def _scatter_elements(node: Node) -> Value:
+    data, index, updates = (node.tensor(place) for place in range(3))
     axis = node.axis(int(node.attributes.get("axis", 0)), len(shape_of(data)))
-    return scattered(node.emit, data, index, updates, axis, _REDUCTIONS[reduction])
+    return scattered(node.emit, data, index, updates, axis, _reduction(node))
 
 
 def _scatter_nd(node: Node) -> Value:
     shape, places, given = (shape_of(node.input(index)) for index in range(3))
-    reduction = str(node.attributes.get("reduction", "none"))
-    if reduction not in _REDUCTIONS:
-        raise Unsupported(f"has the unknown reduction '{reduction}'")
     depth = places[-1] if places else None
     if not isinstance(depth, int) or not 0 < depth <= len(shape):
         raise Unsupported(f"writes to {written(shape)} at indices {written(places)}")
@@ -335,7 +337,7 @@ def _scatter_nd(node: Node) -> Value:
         is_negative = node.emit(relax.op.less(indices, node.like(0, indices)), "is_negative")
         indices = node.emit(relax.op.where(is_negative, moved, indices), "indices")
     updates = node.expression(node.reshaped(node.input(2), due))
-    return relax.op.scatter_nd(node.tensor(0), indices, updates, _REDUCTIONS[reduction])
+    return relax.op.scatter_nd(node.tensor(0), indices, updates, _reduction(node))
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -6,20 +6,15 @@ from typing import Any
 import torch
 from tvm import relax
 
+from relay_layout.frontend.torch.node import Converter, argument, result_dtype, value_of
 from relay_layout.frontend.torch.operators.open_extents import variance
 from relay_layout.frontend.torch.operators.open_numbers import OpenFloat, as_scalar
 from relay_layout.ir import Expression, dtype_of, scalar
 
-Converter = Callable[[Any, Any], Expression]
 
-
-def _dtype(node: Any) -> str:
-    return str(node.meta["val"].dtype).removeprefix("torch.")
-
-
-def _operand(importer: Any, argument: Any, dtype: str) -> Expression:
+def _operand(importer: Any, given: Any, dtype: str) -> Expression:
     """A tensor, a number or an open extent as a tensor of ``dtype``."""
-    value = importer.env.get(argument) if isinstance(argument, torch.fx.Node) else argument
+    value = value_of(importer, given)
     if isinstance(value, bool | int | float):
         return relax.const(value, dtype)
     if isinstance(value, OpenFloat):
@@ -38,10 +33,10 @@ def _binary(compute: Callable[..., Expression], *, swapped: bool = False) -> Con
     """
 
     def convert(node: Any, importer: Any) -> Expression:
-        dtype, builder = _dtype(node), importer.block_builder
+        dtype, builder = result_dtype(node), importer.block_builder
         operands = node.args[1::-1] if swapped else node.args[:2]
-        left, right = (_operand(importer, argument, dtype) for argument in operands)
-        alpha = node.kwargs.get("alpha", node.args[2] if len(node.args) > 2 else 1)
+        left, right = (_operand(importer, given, dtype) for given in operands)
+        alpha = argument(node, 2, "alpha", 1)
         if not isinstance(alpha, int | float) or alpha != 1:
             right = builder.emit(relax.op.multiply(right, _operand(importer, alpha, dtype)))
         return builder.emit(compute(left, right))
@@ -76,7 +71,7 @@ def _rounded_division(node: Any, importer: Any) -> Expression:
 
 def _elu(node: Any, importer: Any) -> Expression:
     """``scale * (x if x > 0 else alpha * (exp(input_scale * x) - 1))``: selu and celu as well."""
-    value, dtype, emit = importer.env[node.args[0]], _dtype(node), importer.block_builder.emit
+    value, dtype, emit = importer.env[node.args[0]], result_dtype(node), importer.block_builder.emit
     names = ("alpha", "scale", "input_scale")
     given = dict(zip(names, node.args[1:], strict=False)) | node.kwargs
     alpha, scale, input_scale = (float(given.get(name, 1.0)) for name in names)
@@ -94,7 +89,7 @@ def _elu(node: Any, importer: Any) -> Expression:
 
 def _clamp(node: Any, importer: Any) -> Expression:
     """``clamp`` between numbers, either of them left out; the upper one where they contradict each other."""
-    dtype, emit = _dtype(node), importer.block_builder.emit
+    dtype, emit = result_dtype(node), importer.block_builder.emit
     value = _operand(importer, node.args[0], dtype)
     low, high = (*node.args[1:], *[None] * 2)[:2]
     low, high = node.kwargs.get("min", low), node.kwargs.get("max", high)
@@ -109,20 +104,18 @@ def _clamp(node: Any, importer: Any) -> Expression:
 
 
 def _clamp_max(node: Any, importer: Any) -> Expression:
-    value, high = (_operand(importer, argument, _dtype(node)) for argument in node.args[:2])
+    value, high = (_operand(importer, given, result_dtype(node)) for given in node.args[:2])
     return importer.block_builder.emit(relax.op.minimum(value, high))
 
 
 def _exponential_of_two(node: Any, importer: Any) -> Expression:
-    value = _operand(importer, node.args[0], _dtype(node))
-    return importer.block_builder.emit(relax.op.power(relax.const(2, _dtype(node)), value))
+    value = _operand(importer, node.args[0], result_dtype(node))
+    return importer.block_builder.emit(relax.op.power(relax.const(2, result_dtype(node)), value))
 
 
 def _dimensions(node: Any) -> tuple[Any, bool]:
     """The arguments ``dim`` and ``keepdim`` of a reduction."""
-    dimensions = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-    keepdim = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
-    return dimensions, bool(keepdim)
+    return argument(node, 1, "dim"), bool(argument(node, 2, "keepdim", False))
 
 
 def _extreme(reduce: Callable[..., Expression], find: Callable[..., Expression]) -> Converter:
@@ -139,9 +132,20 @@ def _extreme(reduce: Callable[..., Expression], find: Callable[..., Expression])
     return convert
 
 
+def _extremum(reduce: Callable[..., Expression]) -> Converter:
+    """The extremum along several dimensions, all of them where none is given."""
+
+    def convert(node: Any, importer: Any) -> Expression:
+        axes, keepdims = _dimensions(node)
+        value = importer.env[node.args[0]]
+        return importer.block_builder.emit(reduce(value, axis=list(axes or ()) or None, keepdims=keepdims))
+
+    return convert
+
+
 def _product(node: Any, importer: Any) -> Expression:
     axis, keepdims = _dimensions(node)
-    value = _operand(importer, node.args[0], _dtype(node))
+    value = _operand(importer, node.args[0], result_dtype(node))
     return importer.block_builder.emit(relax.op.prod(value, axis=[axis], keepdims=keepdims))
 
 
@@ -153,14 +157,14 @@ def _variance_and_mean(node: Any, importer: Any) -> Expression:
 
 def _scalar(node: Any, importer: Any) -> Expression:
     """``scalar_tensor(number)``, of a number that may be open."""
-    return _operand(importer, node.args[0], _dtype(node))
+    return _operand(importer, node.args[0], result_dtype(node))
 
 
 def _full(node: Any, importer: Any) -> Expression:
     """``full(size, number)``, of both that may be open."""
-    size = [importer.env.get(extent, extent) for extent in node.args[0]]
-    number = _operand(importer, node.args[1], _dtype(node))
-    return importer.block_builder.emit(relax.op.full(relax.ShapeExpr(size), number, _dtype(node)))
+    size = [value_of(importer, extent) for extent in node.args[0]]
+    number = _operand(importer, node.args[1], result_dtype(node))
+    return importer.block_builder.emit(relax.op.full(relax.ShapeExpr(size), number, result_dtype(node)))
 
 
 def _power(node: Any, importer: Any) -> Expression:
@@ -172,13 +176,15 @@ def _power(node: Any, importer: Any) -> Expression:
 
 def _where(node: Any, importer: Any) -> Expression:
     """``where(condition, left, right)`` in the type that both have in common."""
-    left, right = (_operand(importer, argument, _dtype(node)) for argument in node.args[1:3])
+    left, right = (_operand(importer, given, result_dtype(node)) for given in node.args[1:3])
     return importer.block_builder.emit(relax.op.where(importer.env[node.args[0]], left, right))
 
 
 def _cumulative_sum(node: Any, importer: Any) -> Expression:
-    value = _operand(importer, node.args[0], _dtype(node))
-    return importer.block_builder.emit(relax.op.cumsum(value, axis=int(node.args[1]), dtype=_dtype(node)))
+    value = _operand(importer, node.args[0], result_dtype(node))
+    return importer.block_builder.emit(
+        relax.op.cumsum(value, axis=int(node.args[1]), dtype=result_dtype(node))
+    )
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -211,6 +217,8 @@ CONVERTERS: dict[str, Converter] = {
     "clamp.default": _clamp,
     "clamp_max.default": _clamp_max,
     "exp2.default": _exponential_of_two,
+    "amax.default": _extremum(relax.op.max),
+    "amin.default": _extremum(relax.op.min),
     "max.dim": _extreme(relax.op.max, relax.op.argmax),
     "min.dim": _extreme(relax.op.min, relax.op.argmin),
     "prod.dim_int": _product,

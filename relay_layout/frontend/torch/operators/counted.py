@@ -1,7 +1,7 @@
 """PyTorch's operations that give as many elements as the data say."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,10 +10,9 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.extents.counts import Counts
+from relay_layout.frontend.torch.node import Converter
 from relay_layout.ir import Expression, shape_of
 from topi_ext.compute.nonzero import places_of_nonzero
-
-Converter = Callable[[Any, Any], Expression]
 
 
 class _Found:

@@ -1,15 +1,13 @@
 """PyTorch's operations on images and volumes that TVM's importer lacks, or gets wrong."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch.node import Converter, argument
 from relay_layout.frontend.torch.operators.open_extents import padded
 from relay_layout.ir import Expression, dtype_of, is_static, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 _METHODS = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -20,7 +18,7 @@ def _grid_sample(rank: int) -> Converter:
     """Of PyTorch's grid the coordinates are the last dimension, of Relax's the second."""
 
     def convert(node: Any, importer: Any) -> Expression:
-        data, grid = (importer.env[argument] for argument in node.args[:2])
+        data, grid = (importer.env[given] for given in node.args[:2])
         method, padding, corners = node.args[2:5]
         order = [0, rank + 1, *range(1, rank + 1)]
         first = importer.block_builder.emit(relax.op.permute_dims(grid, order))
@@ -42,8 +40,7 @@ def _pad(node: Any, importer: Any) -> Expression:
     """``pad(data, widths, mode, value)``: widths of the last dimension first; negative ones cut."""
     value, emit = importer.env[node.args[0]], importer.block_builder.emit
     shape, given = shape_of(value), list(node.args[1])
-    mode = node.args[2] if len(node.args) > 2 else node.kwargs.get("mode", "constant")
-    fill = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
+    mode, fill = argument(node, 2, "mode", "constant"), argument(node, 3, "value")
     if shape is not None and not is_static(given):
         return padded(node, importer, value, given, mode, fill or 0.0)
     if shape is None:

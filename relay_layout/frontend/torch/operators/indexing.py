@@ -15,6 +15,7 @@ from torch.utils._sympy.functions import Max, Min
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch.node import Converter, argument, is_negative, value_of
 from relay_layout.frontend.torch.operators.counted import places
 from relay_layout.ir import (
     Expression,
@@ -26,8 +27,6 @@ from relay_layout.ir import (
     scalar,
     shape_of,
 )
-
-Converter = Callable[[Any, Any], Expression]
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,6 @@ class Indexed:
     axis: int
     place: Expression
     order: list[int] | None
-
-
-def argument(node: Any, position: int, name: str, otherwise: Any = None) -> Any:
-    """What a node is given at a position or by a name; ``otherwise`` for neither, and for None."""
-    found = node.args[position] if len(node.args) > position else node.kwargs.get(name)
-    return otherwise if found is None else found
 
 
 def indexed(node: Any, importer: Any) -> Indexed:
@@ -134,7 +127,7 @@ def _range(node: Any, importer: Any, shape: Sequence[Any], given: Sequence[Any])
     """Of ``dim, start, end, step``; bounds beyond the extent are those of the extent."""
     axis, start, end, step = [*given, *[None] * 4][:4]
     from_end = is_negative(start), is_negative(end)
-    start, end, step = (importer.env.get(bound, bound) for bound in (start, end, step or 1))
+    start, end, step = (value_of(importer, bound) for bound in (start, end, step or 1))
     extent = shape[(axis or 0) % len(shape)]
     start, end = _bound(start, 0, extent, from_end[0]), _bound(end, extent, extent, from_end[1])
     if isinstance(start, int) and isinstance(end, int):
@@ -228,20 +221,11 @@ def _every_few(node: Any, importer: Any, data: Expression, source: Expression, p
 def _select_scatter(node: Any, importer: Any) -> Expression:
     """``select_scatter(data, source, dim, index)``."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
-    shape, index = shape_of(data) or (), importer.env.get(node.args[3], node.args[3])
+    shape, index = shape_of(data) or (), value_of(importer, node.args[3])
     axis = int(node.args[2]) % len(shape)
     place = index + shape[axis] if is_negative(node.args[3]) else index
     source = emit(relax.op.expand_dims(importer.env[node.args[1]], axis))
     return _between(emit, data, source, _Range(axis, place, place + 1, 1, shape[axis]))
-
-
-def is_negative(number: Any) -> bool:
-    """Whether an argument is below zero; a symbolic one, in the example, which the guards keep so."""
-    value = getattr(number, "meta", {}).get("val", number)
-    if isinstance(value, int):
-        return value < 0
-    inner = getattr(value, "node", None)
-    return inner is not None and inner.has_hint() and inner.hint < 0
 
 
 def _bound(bound: Any, otherwise: Any, extent: Any, from_end: bool) -> Any:
@@ -259,7 +243,7 @@ def _bound(bound: Any, otherwise: Any, extent: Any, from_end: bool) -> Any:
 def _select(node: Any, importer: Any) -> Expression:
     """``select(data, dim, index)``; a negative index counts from the end."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
-    shape, index = shape_of(data), importer.env.get(node.args[2], node.args[2])
+    shape, index = shape_of(data), value_of(importer, node.args[2])
     if shape is None:
         raise ModelError(f"node '{node.name}': one of a tensor of unknown shape is not supported")
     axis = int(node.args[1]) % len(shape)
@@ -300,4 +284,4 @@ CONVERTERS: dict[str, Converter] = {
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
 
-__all__ = ["CONVERTERS", "Indexed", "argument", "indexed", "is_negative"]
+__all__ = ["CONVERTERS", "Indexed", "indexed"]

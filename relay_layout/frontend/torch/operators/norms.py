@@ -1,14 +1,13 @@
 """PyTorch's norms: with and without parameters, with the statistics that they give out besides."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.torch.node import Converter, dtype_name, is_read
 from relay_layout.ir import HALVES, Emit, Expression, dtype_of, is_static, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _layer_norm(node: Any, importer: Any) -> Expression:
@@ -84,7 +83,7 @@ def _parameters(
 
 
 def _gives_statistics(node: Any) -> bool:
-    return any(user.args[1] != 0 for user in node.users)
+    return is_read(node, 1) or is_read(node, 2)
 
 
 def _statistics(
@@ -93,7 +92,7 @@ def _statistics(
     """The mean and the reciprocal of the standard deviation, where the program reads one of them."""
     if not _gives_statistics(node):
         return []
-    own = str(node.meta["val"][1].dtype).removeprefix("torch.")
+    own = dtype_name(node.meta["val"][1].dtype)
     moments = _moments(emit, _widened(emit, data), axes, epsilon, keepdims=keepdims)
     return [value if dtype_of(value) == own else emit(relax.op.astype(value, own)) for value in moments]
 

@@ -1,7 +1,6 @@
 """PyTorch's operations by extents that a program leaves open, where TVM's importer takes numbers alone."""
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,11 +9,9 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.padding import filled_beyond, read_beyond
 from relay_layout.frontend.operators.ranking import best_elements
+from relay_layout.frontend.torch.node import Converter, argument, is_negative, value_of
 from relay_layout.frontend.torch.operators.counted import counts_of
-from relay_layout.frontend.torch.operators.indexing import argument, is_negative
 from relay_layout.ir import Expression, dtype_of, is_static, same_extents, scalar, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _split(node: Any, importer: Any) -> Expression:
@@ -26,7 +23,7 @@ def _split(node: Any, importer: Any) -> Expression:
     axis = int(argument(node, 2, "dim", 0)) % len(shape)
     given = node.args[1]
     sizes = list(given) if isinstance(given, list | tuple) else [given] * count
-    sizes = [importer.env.get(size, size) for size in sizes]
+    sizes = [value_of(importer, size) for size in sizes]
     ends: list[Any] = []
     for size in sizes[:-1]:
         ends.append((ends[-1] if ends else 0) + size)
@@ -43,7 +40,7 @@ def _split(node: Any, importer: Any) -> Expression:
 def _repeat(node: Any, importer: Any) -> Expression:
     """``repeat(data, repeats)``: dimensions that the data lack come first."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
-    repeats = [importer.env.get(count, count) for count in node.args[1]]
+    repeats = [value_of(importer, count) for count in node.args[1]]
     if is_static(repeats):
         return emit(relax.op.tile(data, repeats))
     shape = [*[1] * (len(repeats) - len(shape_of(data) or ())), *(shape_of(data) or ())]
@@ -58,7 +55,7 @@ def _repeat(node: Any, importer: Any) -> Expression:
 def _top(node: Any, importer: Any) -> Expression:
     """``topk(data, k, dim=-1, largest=True, sorted=True)``, always sorted."""
     data, builder = importer.env[node.args[0]], importer.block_builder
-    shape, number = shape_of(data), importer.env.get(node.args[1], node.args[1])
+    shape, number = shape_of(data), value_of(importer, node.args[1])
     axis, largest = argument(node, 2, "dim", -1), bool(argument(node, 3, "largest", True))
     if isinstance(number, int):
         return builder.emit(relax.op.topk(data, number, axis, "both", largest, "int64"))
@@ -126,7 +123,7 @@ def padded(
     for place in range(len(given) // 2):
         if any(is_negative(width) for width in given[2 * place : 2 * place + 2]):
             raise ModelError(f"node '{node.name}': cutting by widths that are not known is not supported")
-        widths = [importer.env.get(width, width) for width in given[2 * place : 2 * place + 2]]
+        widths = [value_of(importer, width) for width in given[2 * place : 2 * place + 2]]
         shape = list(shape_of(value) or ())
         axis = len(shape) - 1 - place
         if all(isinstance(width, int) and width == 0 for width in widths):

@@ -16,6 +16,7 @@ from tvm import sym, te, tirx
 from tvm.ir import Range
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch.node import Converter, value_of
 from relay_layout.ir import Expression, Extent
 
 _LARGEST_DENOMINATOR = 64
@@ -122,7 +123,7 @@ def _combined(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Open
 
 
 def _operands(node: Any, importer: Any) -> list[Any]:
-    return [importer.env.get(value, value) for value in node.args]
+    return [value_of(importer, value) for value in node.args]
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any], of_tvm: Callable[[Any, Any], Any] | None = None) -> Any:
@@ -210,7 +211,7 @@ def _negative(node: Any, importer: Any) -> Any:
     return _combined(operator.mul, value, -1.0) if isinstance(value, OpenFloat) else -value
 
 
-CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
+CONVERTERS: dict[str, Converter] = {
     "add": _arithmetic(operator.add),
     "sub": _arithmetic(operator.sub),
     "mul": _arithmetic(operator.mul),

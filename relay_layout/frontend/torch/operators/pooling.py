@@ -1,7 +1,7 @@
 """PyTorch's poolings that TVM's importer lacks, or of which it drops an argument or a result."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.maxima import places_of_maxima
 from relay_layout.frontend.operators.padding import padded
 from relay_layout.frontend.operators.sliding_windows import Window
+from relay_layout.frontend.torch.node import Converter, is_read, value_of
 from relay_layout.ir import Expression, Extent, dtype_of, is_static, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _numbers(given: Any, rank: int) -> list[int]:
@@ -30,11 +29,6 @@ def _window(
     return Window(tuple(kernel), tuple(strides), tuple(dilation), sides, sides)
 
 
-def _asked(node: Any, place: int) -> bool:
-    """Whether the program reads a result of several."""
-    return any(len(user.args) < 2 or user.args[1] == place for user in node.users)
-
-
 def _max_pool(rank: int) -> Converter:
     def convert(node: Any, importer: Any) -> Expression:
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
@@ -47,7 +41,7 @@ def _max_pool(rank: int) -> Converter:
         behind = list(window.reaching_up().after) if given.get(5, False) else padding
         pool = getattr(importer, f"_max_pool{rank}d_impl")
         results = [emit(pool(value, kernel, stride, [*padding, *behind], dilation, False))]
-        if _asked(node, 1):
+        if is_read(node, 1):
             counts = (shape_of(results[0]) or ())[-rank:]
             results.append(places_of_maxima(emit, value, window, counts))
         return emit(relax.Tuple(results))
@@ -90,9 +84,9 @@ def _adaptive_max_pool(rank: int) -> Converter:
 
     def convert(node: Any, importer: Any) -> Expression:
         value, emit = importer.env[node.args[0]], importer.block_builder.emit
-        counts = [importer.env.get(count, count) for count in node.args[1]]
+        counts = [value_of(importer, count) for count in node.args[1]]
         axes = range(len(shape_of(value) or ()) - rank, len(shape_of(value) or ()))
-        if _asked(node, 1):
+        if is_read(node, 1):
             return emit(relax.Tuple(_maxima_and_places(importer, value, axes, counts)))
         if set(map(str, counts)) == {"1"}:
             return emit(relax.Tuple([emit(relax.op.max(value, axis=list(axes), keepdims=True))]))
@@ -136,7 +130,7 @@ def _adaptive_average_pool(rank: int) -> Converter:
     """To open extents: the mean along one dimension after the other."""
 
     def convert(node: Any, importer: Any) -> Expression:
-        counts = [importer.env.get(count, count) for count in node.args[1]]
+        counts = [value_of(importer, count) for count in node.args[1]]
         if is_static(counts):
             return getattr(importer, f"_adaptive_avg_pool{rank}d")(node)
         value, emit = importer.env[node.args[0]], importer.block_builder.emit

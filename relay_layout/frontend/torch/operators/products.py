@@ -4,17 +4,15 @@ Results of TVM's importer are float32 whatever the operands are, and it lacks th
 volumes.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
+from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators.open_groups import convolution_by_groups
 from relay_layout.ir import Emit, Expression, dtype_of, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _convolution(node: Any, importer: Any) -> Expression:

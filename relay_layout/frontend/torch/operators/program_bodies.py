@@ -15,11 +15,10 @@ from relay_layout.frontend.expressions import Expressions
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.run_time_loops import Trip, run_branch, run_loop, run_scan
 from relay_layout.frontend.torch.control_flow import BRANCH, LOOP, SCAN
+from relay_layout.frontend.torch.node import Converter, value_of
 from relay_layout.frontend.torch.operators.counted import counts_of, looked_at_anew
 from relay_layout.frontend.torch.operators.open_numbers import OpenFloat, as_scalar
 from relay_layout.frontend.values import Extents, Unsupported, Value, extents, shape_of
-
-Converter = Callable[[Any, Any], Any]
 
 BODY_NAMES = frozenset(call.__name__ for call in (BRANCH, LOOP, SCAN))
 """Of the calls that :class:`ProgramBodies` has converters for."""
@@ -88,15 +87,15 @@ class _Place:
 
     def values(self, arguments: Sequence[Any]) -> list[Value]:
         """Operands of the call, or results of a graph, as loops carry them."""
-        return [self._value(self.importer.env.get(one, one)) for one in arguments]
+        return [self._value(value_of(self.importer, one)) for one in arguments]
 
     def given(self, arguments: Sequence[Any]) -> list[Any]:
         """Operands as a graph takes them."""
-        return [self.importer.env.get(one, one) for one in arguments]
+        return [value_of(self.importer, one) for one in arguments]
 
     def condition(self, value: Any) -> Any:
         """What a program says of going on, as a bool without dimensions or a number."""
-        value = self.importer.env.get(value, value)
+        value = value_of(self.importer, value)
         if isinstance(value, bool):
             return np.array(value)
         if isinstance(getattr(value, "ty", None), relax.TensorType):

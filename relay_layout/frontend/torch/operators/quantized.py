@@ -15,9 +15,8 @@ from torch.fx.node import map_arg
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch.node import Converter, dtype_name
 from relay_layout.ir import Expression, constant, dtype_of, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 _DTYPES = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_DTYPES, "int32")
@@ -146,7 +145,7 @@ def _parameters(found: Mapping[str, Any], dtype: str, importer: Any) -> list[Exp
 
 
 def _dtype(node: Any, dtype: Any, allowed: tuple[str, ...]) -> str:
-    name = str(dtype).removeprefix("torch.")
+    name = dtype_name(dtype)
     if name not in allowed:
         raise ModelError(f"node '{node.name}': {name} is not supported; {', '.join(allowed)} are")
     return name

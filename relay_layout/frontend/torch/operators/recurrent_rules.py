@@ -13,13 +13,12 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 from tvm import relax
 
+from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators.rules import Rule, aten
 from relay_layout.ir import Expression
 from relay_layout.recurrent import recurrent
 from topi_ext.compute.recurrent.activations import Activation
 from topi_ext.compute.recurrent.layers import Recurrence
-
-Converter = Callable[[Any, Any], Expression]
 
 _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 """Of the gates in the order of ONNX, which the operator has, where PyTorch has them."""

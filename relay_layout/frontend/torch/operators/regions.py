@@ -1,7 +1,6 @@
 """torchvision's operations on boxes and regions, which are there once it is imported."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,11 +9,10 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.regions import averaged_regions
+from relay_layout.frontend.torch.node import Converter, is_read
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.ir import Expression, dtype_of
 from topi_ext.compute.boxes import suppress_every_class
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _suppressed(node: Any, importer: Any) -> Expression:
@@ -58,7 +56,7 @@ def _aligned(node: Any, importer: Any) -> Expression:
 
 def _greatest(node: Any, importer: Any) -> Expression:
     """``roi_pool(image, regions, scale, rows, columns)``, without where the greatest elements are."""
-    if any(user.args[1] != 0 for user in node.users):
+    if is_read(node, 1):
         raise ModelError(f"node '{node.name}': where the greatest elements of regions are is not supported")
     image, regions = (importer.env[argument] for argument in node.args[:2])
     scale, rows, columns = node.args[2:5]

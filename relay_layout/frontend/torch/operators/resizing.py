@@ -16,10 +16,8 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.frontend.extents.quotients import quotient
 from relay_layout.frontend.operators.resampling import Resampling, ResizedAxis, weight_at
-from relay_layout.frontend.torch.operators.indexing import argument
+from relay_layout.frontend.torch.node import Converter, argument, value_of
 from relay_layout.ir import HALVES, Expression, Extent, dtype_of, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def _resized(
         before, after = shape[axis], wanted[axis]
         factor = None if factors is None else float(factors[axis - 2])
         if factor is None:
-            after = importer.env.get(node.args[1][axis - 2], node.args[1][axis - 2])
+            after = value_of(importer, node.args[1][axis - 2])
         elif not isinstance(after, int):
             after = _scaled(node, before, factor)
             parts = round(1 / factor)

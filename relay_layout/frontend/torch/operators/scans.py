@@ -5,9 +5,8 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
+from relay_layout.frontend.torch.node import Converter
 from relay_layout.ir import Expression, dtype_of, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _axis(node: Any, importer: Any) -> int:

@@ -14,11 +14,10 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.scattering import scattered
+from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators.counted import counts_of
 from relay_layout.frontend.torch.operators.indexing import indexed
 from relay_layout.ir import Expression, Extent, dtype_of, is_static, same_extents, shape_of
-
-Converter = Callable[[Any, Any], Expression]
 
 
 def _index_put(node: Any, importer: Any) -> Expression:

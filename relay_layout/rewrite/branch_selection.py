@@ -1,6 +1,7 @@
 """Choices that the data decide, for targets without branches: both sides are computed, one is selected."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import tvm
@@ -9,7 +10,13 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal, structural_map
 
 from relay_layout.bodies import BRANCH, OTHERWISE, bodies_of, kind_of, name_called, run_by
-from relay_layout.ir import Expression, function_attributes, rebuild_functions, with_functions
+from relay_layout.ir import (
+    Expression,
+    function_attributes,
+    rebuild_functions,
+    relax_functions,
+    with_functions,
+)
 
 
 def with_selections(module: tvm.IRModule) -> tvm.IRModule:
@@ -25,17 +32,15 @@ def with_selections(module: tvm.IRModule) -> tvm.IRModule:
         sides = {side: module[side] for side in (name, str(other))}
         if any(map(run_by, sides.values())):
             continue
-        selecting = rebuild_functions(module, _selecting(name, sides))
-        runs = [run_by(each) for _, each in selecting.functions_items() if isinstance(each, relax.Function)]
+        selecting = rebuild_functions(module, partial(_selecting, name, sides))
+        runs = map(run_by, relax_functions(selecting).values())
         if not any(name in found for found in runs):
             module = _without(selecting, sides)
     return module
 
 
-def _selecting(
-    name: str, sides: Mapping[str, relax.Function]
-) -> Callable[[tvm.ir.GlobalVar, relax.Function], relax.Function]:
-    return lambda _, function: _Selecting(name, sides).visit_expr(function)
+def _selecting(name: str, sides: Mapping[str, relax.Function], function: relax.Function) -> relax.Function:
+    return _Selecting(name, sides).visit_expr(function)
 
 
 def _without(module: tvm.IRModule, names: Mapping[str, relax.Function]) -> tvm.IRModule:

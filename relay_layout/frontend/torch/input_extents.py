@@ -1,6 +1,6 @@
-"""Inputs of which a program says that extents are multiples, as ``2 * Dim("h")`` of ``torch.export`` does.
+"""Open extents of inputs: given numbers, and multiples such as ``2 * Dim("h")`` of ``torch.export``.
 
-What such an extent is a multiple of is computed, and checked, when the program runs: TVM takes the extents of
+What an extent is a multiple of is computed, and checked, when the program runs: TVM takes the extents of
 inputs as they come, and solves no equations.
 """
 

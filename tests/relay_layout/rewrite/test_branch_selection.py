@@ -12,8 +12,8 @@ from tvm import relax
 import relay_layout
 from relay_layout.bodies import bodies_of
 from relay_layout.frontend import from_onnx
+from relay_layout.rewrite.branch_selection import with_selections
 from relay_layout.rewrite.canonicalize import canonicalize
-from relay_layout.rewrite.choices import with_selections
 from tests.module_operators import operators
 
 ROWS = np.random.default_rng(7).standard_normal((4, 3)).astype("float32")
