@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, Sequence[int]]
 
-_QUANTIZED = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
-"""Where PyTorch has the modules of its eager quantization; those that learn for it hold floats."""
-
 OLDEST = (2, 9)
 """The first release of torch whose programs say what their open sizes must satisfy."""
 
@@ -162,7 +159,7 @@ def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: An
         # Frozen scripts are in no mode.
         if getattr(model, "training", False) and not _is_exported(torch, model):
             raise ModelError("the torch module is in training mode: call its eval() first")
-        _check_quantized(model, examples)
+        _check_quantized(examples)
         try:
             with _quiet(), kept_whole():
                 if is_scripted(torch, model):
@@ -197,17 +194,15 @@ def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: An
         log.removeFilter(said)
 
 
-def _check_quantized(model: "torch.nn.Module", examples: Sequence[Any]) -> None:
-    """ModelError for modules and tensors that PyTorch quantized eagerly, which export cannot hold."""
-    named = [f"input {place}" for place, one in enumerate(examples) if getattr(one, "is_quantized", False)]
-    for name, part in model.named_modules():
-        if type(part).__module__.startswith(_QUANTIZED):
-            named.append(f"module '{name}' ({type(part).__name__})")
-    if named:
-        raise ModelError(
-            f"torch program: {named[0]} is quantized in PyTorch's eager mode, which export cannot hold; "
-            "quantize the float module by PT2E (torchao.quantization.pt2e)"
-        )
+def _check_quantized(examples: Sequence[Any]) -> None:
+    """ModelError for inputs that PyTorch quantized eagerly, which export cannot hold."""
+    for place, one in enumerate(examples):
+        if getattr(one, "is_quantized", False):
+            raise ModelError(
+                f"torch program: input {place} is quantized in PyTorch's eager mode, which export cannot hold;"
+                " begin the module with a torch.ao.quantization.QuantStub, or quantize it by PT2E "
+                "(torchao.quantization.pt2e)"
+            )
 
 
 def _is_exported(torch: Any, model: Any) -> bool:
