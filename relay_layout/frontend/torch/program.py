@@ -199,8 +199,8 @@ def _check_quantized(examples: Sequence[Any]) -> None:
     for place, one in enumerate(examples):
         if getattr(one, "is_quantized", False):
             raise ModelError(
-                f"torch program: input {place} is quantized in PyTorch's eager mode, which export cannot hold;"
-                " begin the module with a torch.ao.quantization.QuantStub, or quantize it by PT2E "
+                f"torch program: input {place} is quantized in PyTorch's eager mode, which export cannot "
+                "hold; begin the module with a torch.ao.quantization.QuantStub, or quantize it by PT2E "
                 "(torchao.quantization.pt2e)"
             )
 
