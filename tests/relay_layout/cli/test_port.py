@@ -12,7 +12,11 @@ SCRIPT = "import tvm\nfrom tvm import relay, auto_scheduler  # both\nx = relay.v
 PORTED = (
     "import tvm\nfrom relay_layout import relay\nfrom tvm import auto_scheduler  # both\nx = relay.var('x')\n"
 )
-NOTE = "script.py:2:24: tvm.auto_scheduler: the auto-scheduler is gone from TVM; tune with relay-layout tune"
+REASON = (
+    "the auto-scheduler is gone from TVM; tune with autotvm.task.extract_from_program and XGBTuner, or with "
+    "relay-layout tune"
+)
+NOTE = f"script.py:2:24: tvm.auto_scheduler: {REASON}"
 SUMMARY = "1 line changed, 1 could not be carried"
 REPORT = {
     "changed": 1,
@@ -21,7 +25,7 @@ REPORT = {
             "line": 2,
             "column": 24,
             "name": "tvm.auto_scheduler",
-            "reason": "the auto-scheduler is gone from TVM; tune with relay-layout tune",
+            "reason": REASON,
         }
     ],
 }

@@ -50,6 +50,9 @@ LEAST_VECTOR = 4
 WORTH_MOVING = 1.3
 """The gain in elements per instruction above which vectors overlap at the end of a row."""
 
+ENOUGH_ELEMENTS = 16
+"""So many take longer than dividing an index by symbolic extents."""
+
 ENOUGH_ROWS = 64
 """Rows that threads can share evenly enough."""
 
@@ -178,8 +181,15 @@ def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
     """The loop to parallelize, fused of as many of ``loops`` as possible.
 
     The last loop is left out if its last vector is partial (not ``whole``), or if its extent is symbolic:
-    dividing by that for each element would take longer than the element itself.
+    dividing by that for each element would take longer than the element itself. So would dividing for the few
+    elements of short loops behind it.
     """
+    shared = fusible(sch, loops)
+    alone = size_of([sch.get(loop).extent for loop in loops[len(shared) :]]) or 1
+    # Behind a batch, which may be one image, there must be another loop.
+    several = sum(loop_extent(sch, loop) != 1 for loop in shared[:-1]) > 1
+    if several and alone < ENOUGH_ELEMENTS and loop_extent(sch, shared[-1]) is None:
+        loops = shared
     *rows, last = loops
     if whole and loop_extent(sch, last) is not None:
         return sch.fuse(*fusible(sch, loops))
