@@ -150,7 +150,8 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         if how.parallel:
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
-    width = _row_vector(sch, block, extent, how) if extent is not None else None
+    sized = size_of([sch.get(loop).extent for loop in spatial]) is not None
+    width = _row_vector(sch, block, extent, how, sized) if extent is not None else None
     if how.symbolic_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
         outer, vector = sch.split(spatial[0], [None, how.lanes])
         overlap_tail(sch, outer)
@@ -207,17 +208,20 @@ def _gathers(sch: Schedule, block: SBlock) -> bool:
     return any(uses(index, innermost) for place in places for index in place.indices)
 
 
-def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement) -> int | None:
+def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement, sized: bool) -> int | None:
     """The length of vectors that do not cross the end of a row of ``extent`` elements; None if they may.
 
-    A vector that crosses rows would load operands of another memory order than the result's by element.
+    A vector that crosses rows would load operands of another memory order than the result's by element. None
+    crosses rows whose number is unknown, not ``sized``.
     """
     lanes = how.lanes
     if how.rows and extent > lanes and extent % lanes:
         return lanes
     if extent % 4 == 0 and 4 <= extent <= MAXIMUM_VECTOR:
         return extent
-    if extent % lanes == 0 or (not how.rows and _lies_as_result(sch, block)):
+    if extent % lanes == 0:
+        return None if sized else lanes
+    if sized and not how.rows and _lies_as_result(sch, block):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
     # A vector takes whole registers, and one instruction more for each power of two in the remainder.

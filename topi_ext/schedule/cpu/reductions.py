@@ -166,7 +166,7 @@ def _cut(
         outer, vector = sch.split(reduction[0], [None, lanes])
         mark_remainder(sch, outer)
         return vector
-    if None in extents:
+    if None in extents[len(spatial) :]:
         return None
     if _runs_along(node, innermost):
         row = extents[-1] or 1
@@ -183,6 +183,8 @@ def _cut(
         if row % width:
             mark_remainder(sch, outer)
         return vector
+    if None in extents:
+        return None
     vectors = prod(extent or 1 for extent in extents[: len(spatial)]) // lanes
     outer = extents[len(spatial)] or 1
     return reduction[0] if how.parallel and vectors < FEW_PARTS <= outer and len(reduction) > 1 else None

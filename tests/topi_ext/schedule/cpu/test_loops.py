@@ -66,6 +66,22 @@ def test_broadcast(left: tuple[int, ...], right: tuple[int, ...], symbolic: bool
     check_loops([data, other], topi.multiply, data * other, symbolic)
 
 
+@pytest.mark.parametrize("channels", [26, 104, 128])
+def test_rows_of_an_unknown_number_have_vectors_without_conditions(channels: int) -> None:
+    data = data_of(3, 5, channels)
+    script = check_loops([data], lambda x: topi.add(x, 1.0), data + 1, True)
+    assert "T.vectorized(" in script and "T.where" not in script
+
+
+def test_threads_share_rows_rather_than_their_few_elements() -> None:
+    """A division by each of four unknown extents would take longer than two elements."""
+    extents = [tirx.Var(name, "int64") for name in "nab"]
+    data = te.placeholder((*extents, 2, 2, 26))
+    func = prim_func([data, topi.transpose(data, (0, 5, 1, 3, 2, 4))], "int64")
+    script = scheduled_by(LoopNest(), func, TARGET).mod["main"].script()
+    assert "T.parallel(n * a * T.int64(26))" in script
+
+
 def test_a_row_of_odd_length_ends_with_a_vector_that_overlaps_another() -> None:
     data, scale = te.placeholder((4, 197)), te.placeholder((4, 1))
     func = prim_func([data, scale, topi.multiply(data, scale)])

@@ -128,6 +128,12 @@ def test_softmax(shape: tuple[int, ...], axis: int, logarithm: bool, symbolic: b
     )
 
 
+def test_long_rows_of_an_unknown_number_have_vectors() -> None:
+    data = data_of(3, 5, 4096)
+    script = check_loops([data], lambda x: topi.sum(x, [2]), data.sum(2), True)
+    assert "_rf_update" in script
+
+
 @pytest.mark.parametrize("shape", [(3, 9, 104), (2, 5, 26), (4, 3, 150)])
 def test_channels_that_fill_no_vector_have_no_conditions(shape: tuple[int, ...]) -> None:
     data = data_of(*shape)
