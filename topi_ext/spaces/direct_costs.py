@@ -192,9 +192,9 @@ def conflicting_lines(workload: ConvolutionWorkload, processor: Processor, tile_
     a large power of two, all lie in few sets of the cache.
     """
     innermost = physical_axes(workload.data_layout)[-1]
-    channels = block_of(workload.data_layout, "C") if innermost != ("C", 0) else workload.in_channels
     if innermost[0] != "C":
         return 0
+    channels = innermost[1] or workload.in_channels
     pixel_bytes = channels * DTYPE_BYTES[workload.dtype] * workload.strides[1]
     lines = {pixel * pixel_bytes // LINE_BYTES for pixel in range(tile_pixels)}
     in_set = Counter(line % (processor.way_bytes // LINE_BYTES) for line in lines)

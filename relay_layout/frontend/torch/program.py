@@ -25,7 +25,6 @@ from relay_layout.versions import release_of
 if TYPE_CHECKING:
     import torch
 
-
 Shapes = Mapping[str, Sequence[int]]
 
 OLDEST = (2, 9)

@@ -193,7 +193,7 @@ def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
         loops = shared
     *rows, last = loops
     if whole and loop_extent(sch, last) is not None:
-        return sch.fuse(*fusible(sch, loops))
+        return sch.fuse(*shared)
     size = size_of([sch.get(loop).extent for loop in rows])
     enough = size is None or size >= (ENOUGH_ROWS if not whole else 2)
     return sch.fuse(*fusible(sch, rows)) if enough and rows else last

@@ -211,19 +211,18 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
 def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:
     """Parallelize the outer spatial loops, vectorize the innermost one, and put the reduction between."""
     extent = loop_extent(sch, spatial[-1])
-    shared, vector = list(spatial), None
+    shared, vector = spatial, None
     if extent is not None and extent > 1 and len(spatial) > how.rows:
         width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else how.lanes
         if extent >= width:
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
-            shared = list(spatial)
             if extent % width and not (how.parallel and _is_alone(sch, spatial)):
                 # One thread has the vectors that overlap: it sums them from their start, one after the other.
                 overlap_tail(sch, outer)
-                shared.pop()
+                shared = spatial[:-1]
     sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
-    if how.parallel and shared:
+    if how.parallel:
         sch.parallel(sch.fuse(*fusible(sch, shared)))
     if vector is not None:
         sch.vectorize(vector)

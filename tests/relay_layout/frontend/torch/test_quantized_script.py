@@ -19,13 +19,19 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 SHAPE = (2, 3, 13, 10)
 
 
-class Network(nn.Module):
+class Stubs(nn.Module):
+    """A network that quantizes its input and makes its result real."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+
+
+class Network(Stubs):
     """Layers, sums, products and concatenations with scales of their own, activations and pools."""
 
     def __init__(self) -> None:
         super().__init__()
-        quantization = torch.ao.quantization
-        self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
         self.first = nn.Sequential(nn.Conv2d(3, 9, 3, 2, 1), nn.ReLU())
         self.second = nn.Conv2d(9, 9, 3, padding=1, groups=3, bias=False)
         self.sum, self.joined, self.product = (torch.ao.nn.quantized.FloatFunctional() for _ in range(3))
@@ -79,11 +85,7 @@ def test_results_are_pytorchs(network: Any, given: Callable[[Any, Any], Any], tm
 
 
 def test_a_script_with_branches() -> None:
-    class Branches(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
-
+    class Branches(Stubs):
         def forward(self, data: torch.Tensor) -> torch.Tensor:
             x = self.quant(data)
             if bool(self.dequant(x).max() > 0):
@@ -96,11 +98,7 @@ def test_a_script_with_branches() -> None:
 
 
 def test_an_operation_whose_scale_is_not_known() -> None:
-    class Sorted(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
-
+    class Sorted(Stubs):
         def forward(self, data: torch.Tensor) -> torch.Tensor:
             return self.dequant(torch.sort(self.quant(data))[0])
 
