@@ -79,11 +79,15 @@ class CpuTarget(BuildTarget):
         forms = integer_forms(workload, self.processor, weight, stored)
         return self.float_form(self.kernels.fastest(forms, any_size=any_size))
 
-    def float_form(self, workload: ConvolutionWorkload) -> ConvolutionWorkload:
+    def float_form(self, workload: ConvolutionWorkload, *, any_size: bool = False) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, for convolutions of floats; others are returned as they are."""
         if self.precision != "bf16":
             return workload
-        return self.kernels.fastest((*bfloat16_forms(workload, self.processor), workload))
+        forms = [*bfloat16_forms(workload, self.processor), workload]
+        if any_size:
+            # Instructions for pairs of words multiply matrices alone, of known size.
+            forms = [form for form in forms if not form.paired_words]
+        return self.kernels.fastest(forms, any_size=any_size)
 
     def multiply_adds_per_us(self, dtype: str) -> float:
         """The peak rate of multiply-adds of all threads, in elements of ``dtype`` per microsecond."""

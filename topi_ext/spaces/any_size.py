@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from topi_ext.knobs import ConvolutionKnobs, Knobs
 from topi_ext.processor import Processor
@@ -16,6 +17,10 @@ from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pixel_run, til
 CHUNKS_PER_THREAD = 4
 """Least chunks of rows per thread at the typical size, so that at other sizes the last round of chunks leaves
 the threads unbalanced by an eighth at most."""
+
+RUNS = (8, 4, 2, 1)
+"""Tiles of rows that are shorter than twice the first of these, where a row is all pixels. Measured on a
+Zen 5, of 1280 by 1000: 2, 4 and 8 pixels take 1, 1.1 and 1.5 times as long as one."""
 
 
 @lru_cache(maxsize=4096)
@@ -36,6 +41,46 @@ def any_size_knobs(
     if winograd:
         found += winograd_any_size_knobs(workload, processor)
     return min(found, key=lambda pair: pair[0])
+
+
+class Shorter(NamedTuple):
+    """Knobs for rows shorter than usual."""
+
+    least: int
+    """The fewest pixels of a row that they are for."""
+
+    workload: ConvolutionWorkload
+    """The convolution at the size that they were chosen for."""
+
+    knobs: ConvolutionKnobs
+
+
+def least_pixels(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> int:
+    """The fewest pixels of a row for which the knobs of the typical size are."""
+    return max(knobs.tile_pixels, 2 * RUNS[0]) if fuses_rows(workload) else knobs.tile_pixels
+
+
+@lru_cache(maxsize=4096)
+def shorter_knobs(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs
+) -> tuple[Shorter, ...]:
+    """What rows have that are shorter than the ``knobs`` of the typical size are for, the shortest last.
+
+    Where all pixels are one row, as those of products are, a few of them have kernels of their own.
+    """
+    if not fuses_rows(workload):
+        return (Shorter(1, workload, replace(knobs, tile_pixels=1, rows=1)),)[: knobs.tile_pixels - 1]
+    found = []
+    for pixels in RUNS:
+        few = replace(workload, in_height=pixels, in_width=1)
+        tiles = [
+            (cycles, place, each)
+            for place, (cycles, each) in enumerate(direct_knobs(few, processor))
+            if each.tile_pixels == pixels and not each.matrix_rows
+        ]
+        if tiles:
+            found.append(Shorter(pixels, few, min(tiles)[-1]))
+    return tuple(found)
 
 
 def suits_any_size(workload: ConvolutionWorkload) -> bool:
@@ -76,4 +121,4 @@ def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: Convoluti
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
 
 
-__all__ = ["any_size_knobs", "suits_any_size"]
+__all__ = ["Shorter", "any_size_knobs", "least_pixels", "shorter_knobs", "suits_any_size"]

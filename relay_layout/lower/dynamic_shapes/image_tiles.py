@@ -182,7 +182,7 @@ def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarge
 
     ``workload`` is the convolution of images of a typical size.
     """
-    if suits_any_size(workload) or target.float_form(workload) is not workload:
+    if suits_any_size(workload) or target.float_form(workload, any_size=True) is not workload:
         return None
     least, best = inf, None
     for tile in _TILES:

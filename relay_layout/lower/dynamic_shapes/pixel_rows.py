@@ -1,12 +1,12 @@
-"""Pointwise convolutions of data of any size: products of rows, one for each pixel of all images.
+"""Pointwise convolutions of data of any size, and products of any number of rows: products of rows.
 
-Pixels are those of signals, images and volumes. A tile of rows runs over the ends of lines and of images, so
-that small images fill tiles as well. What follows element by element is computed of the same rows, in one
-kernel with the product; between rows and images lie views alone.
+A row is a pixel of a signal, an image or a volume, or a word of a text. A tile of rows runs over the ends of
+lines and of images, so that small images fill tiles as well. What follows element by element is computed of
+the same rows, in one kernel with the product; between rows and images lie views alone.
 """
 
 from functools import partial
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import tvm
@@ -19,12 +19,13 @@ from relay_layout.ir import (
     Expression,
     constant,
     constant_array,
-    is_static,
+    dtype_of,
     operator_name,
     relax_functions,
     shape_of,
     visit_functions,
 )
+from relay_layout.lower.dynamic_shapes.row_blocks import is_by_blocks
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.legalize.convolutions import (
@@ -33,10 +34,13 @@ from relay_layout.lower.legalize.convolutions import (
     has_dynamic_images,
     stored_weight,
 )
+from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
-from relay_layout.targets import CpuTarget
+from relay_layout.targets import CpuTarget, dense
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import nodes_of
+from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.workload import BYTES, ConvolutionWorkload, fields_of
 
 LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
@@ -45,22 +49,48 @@ LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 ROWS = "NHWC"
 """The layout of rows: one image of one column."""
 
+TYPICAL_ROWS = 64
+"""Words of a text for which knobs are chosen."""
+
+TILE_BYTES = 128
+"""Of a row of a tile of columns of a matrix: two vectors."""
+
+PIECE_ROWS = 16
+"""A divisor of how many rows of a matrix a piece has: all but the last one have the same kernel."""
+
 LONGEST_SIGNAL = 256
 """Most pixels of a signal for which knobs are chosen: all threads are to have their share of a short one."""
 
 
 def by_pixel_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with such products in the place of pointwise convolutions by constant weights."""
-    if not any(map(_convolves_dynamic_images, relax_functions(module).values())):
+    if not any(map(_has_dynamic_rows, relax_functions(module).values())):
         return module
-    rows = visit_functions(_PixelRows(module, target), module, _convolves_dynamic_images)
+    rows = visit_functions(_PixelRows(module, target), module, _has_dynamic_rows)
     return relax.transform.DeadCodeElimination()(rows)
 
 
-def _convolves_dynamic_images(function: relax.Function) -> bool:
-    """Whether a convolution in it reads images of a size that is not known."""
+def _has_dynamic_rows(function: relax.Function) -> bool:
+    """Whether a convolution in it reads images of a size that is not known, or a product as many rows."""
     calls = nodes_of(function.body, relax.Call)
-    return any(operator_name(call) in LAYOUTS and has_dynamic_images(call) for call in calls)
+    return any(
+        has_dynamic_images(call) if operator_name(call) in LAYOUTS else _is_of_dynamic_rows(call)
+        for call in calls
+    )
+
+
+def _is_of_dynamic_rows(call: relax.Call) -> bool:
+    """Whether ``call`` is a product of an unknown number of rows by a constant matrix."""
+    if operator_name(call) != "matmul":
+        return False
+    data, weight = call.args
+    return (
+        isinstance(weight, Constant)
+        and len(shape_of(weight) or ()) == 2
+        and dtype_of(data) == dtype_of(weight) == dtype_of(call)
+        and dtype_of(data) in DTYPE_BYTES
+        and is_by_blocks(data)
+    )
 
 
 @mutator
@@ -70,6 +100,7 @@ class _PixelRows(RowMutator):
     def __init__(self, module: tvm.IRModule, target: CpuTarget) -> None:
         super().__init__(module)
         self.target = target
+        self.matrices = PackedMatrices()
 
     def forget(self) -> None:
         super().forget()
@@ -79,10 +110,14 @@ class _PixelRows(RowMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
         """A view of rows where these are computed; other calls only get their new arguments."""
         call = self.builder_.normalize(super().visit_call_(call))
-        shape = shape_of(call) if isinstance(call.ty, relax.TensorType) else None
-        if shape is None or len(shape) < len("NWC") or is_static(shape[1:]):
+        if not isinstance(call.ty, relax.TensorType) or shape_of(call) is None:
             return call
-        rows = self._product(call) if operator_name(call) in LAYOUTS else self.elementwise(call)
+        if operator_name(call) in LAYOUTS:
+            rows = self._convolution(call) if has_dynamic_images(call) else None
+        elif _is_of_dynamic_rows(call):
+            rows = self._product(call)
+        else:
+            rows = self.elementwise(call)
         return call if rows is None else self.view(call, rows)
 
     def new_rows(self, data: Expression) -> Expression:
@@ -103,6 +138,39 @@ class _PixelRows(RowMutator):
         return value is not None and is_elementwise(operator_name(value))
 
     def _product(self, call: relax.Call) -> Expression | None:
+        """The rows of a product by a matrix; None where instructions for matrices are better, which need
+        blocks of a known number of rows.
+
+        Long rows are cut, and what their pieces give is added up, as a tile of columns of the matrix is to
+        stay in the level-2 cache.
+        """
+        data, weight = call.args
+        rows, columns = constant_array(weight).shape
+        whole = self.target.float_form(_product_workload(rows, columns, dtype_of(data)))
+        knobs = self.target.kernels.choose(whole, winograd=False).knobs
+        if isinstance(knobs, ConvolutionKnobs) and knobs.matrix_rows:
+            return None
+        given, found = self.rows_of(data), None
+        pieces = ceil(rows * TILE_BYTES / (self.target.processor.l2_bytes // 2))
+        length = ceil(rows / pieces / PIECE_ROWS) * PIECE_ROWS
+        for begin in range(0, rows, length):
+            product = self._piece(given, weight, range(begin, min(begin + length, rows)))
+            if found is not None:
+                product = relax.op.add(self.builder_.emit(product), self.builder_.emit(found))
+            found = product
+        return found
+
+    def _piece(self, rows: Expression, matrix: Constant, part: range) -> Expression:
+        """What those elements of ``rows`` give that meet a part of the matrix."""
+        elements, columns = constant_array(matrix).shape
+        if len(part) < elements:
+            cut = relax.op.strided_slice(rows, [3], [part.start], [part.stop], assume_inbound=True)
+            rows = self.builder_.emit(cut)
+        workload = _product_workload(len(part), columns, dtype_of(matrix))
+        form = self.target.float_form(workload, any_size=True)
+        return call_form(self.builder_, "dense", form, rows, self.matrices.packed(matrix, form, part.start))
+
+    def _convolution(self, call: relax.Call) -> Expression | None:
         """The rows of a pointwise convolution; None for others."""
         data, weight = call.args
         attributes, shape, layout = call.attrs, shape_of(data) or (), LAYOUTS[operator_name(call)]
@@ -134,19 +202,26 @@ class _PixelRows(RowMutator):
                 self.rows_of(data), constant(plain), out_dtype=str(call.ty.dtype), **options
             )
         workload = _of_rows(typical, layout[1:-1])
-        form = self.target.float_form(workload)
+        form = self.target.float_form(workload, any_size=True)
         stored = constant(stored_weight(plain, form))
         return call_form(self.builder_, "conv2d", form, self.rows_of(data), stored)
 
     def _pixels(self, image: Expression) -> tirx.Var:
         """How many there are; one variable for each number."""
         number = sym.Analyzer().simplify(prod((shape_of(image) or ())[:-1]))
+        if isinstance(number, tirx.Var):
+            return number
         for known, variable in self.numbers:
             if structural_equal(known, number):
                 return variable
         pixels = extent_variable(self.builder_, image, lambda data: prod(data.shape[:-1]), "pixels")
         self.numbers.append((number, pixels))
         return pixels
+
+
+def _product_workload(elements: int, columns: int, dtype: str) -> ConvolutionWorkload:
+    """The product of a typical number of rows of so many elements by a matrix."""
+    return dense.product_workload((1, TYPICAL_ROWS, 1, elements), columns, dtype)
 
 
 def _of_rows(pointwise: ConvolutionWorkload, spatial: str) -> ConvolutionWorkload:

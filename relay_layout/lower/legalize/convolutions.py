@@ -142,7 +142,7 @@ def constant_convolution(
     if images is not None:
         workload = replace(workload, batch=images)
     name = operator_name(call).removeprefix("nn.")
-    form = workload if target is None else target.float_form(workload)
+    form = workload if target is None else target.float_form(workload, any_size=any_size)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
     knobs = None if target is None else chosen_knobs(workload, target.kernels, any_size)

@@ -16,7 +16,6 @@ from relay_layout.ir import (
     Constant,
     Expression,
     as_extent,
-    constant,
     constant_array,
     dtype_of,
     ints,
@@ -34,7 +33,6 @@ from relay_layout.lower.legalize.convolutions import (
     constant_convolution,
     convolution_options,
     packed_weight,
-    stored_weight,
     typical_workload,
 )
 from relay_layout.lower.legalize.default import default_call
@@ -46,6 +44,7 @@ from relay_layout.lower.legalize.elementwise import (
     quotient_call,
     transcendental_call,
 )
+from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.reductions import softmax_call
 from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
@@ -60,7 +59,6 @@ from topi_ext import compute
 from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
 from topi_ext.indexing import physical_axes
-from topi_ext.workload import ConvolutionWorkload
 
 
 def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
@@ -105,20 +103,8 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def _products(target: CpuTarget | None) -> Legalizer:
-    """Rows by a constant matrix: a pointwise convolution whose pixels are the rows.
-
-    A matrix (or the rows of one) that several products read, as the steps of a recurrent layer do, is packed
-    once and stays one weight of the artifact.
-    """
-    # Each matrix is kept: its handle is another's once the object is gone.
-    done: dict[tuple[int, str, int], tuple[Constant, Constant]] = {}
-
-    def packed(weight: Constant, form: ConvolutionWorkload, part: range) -> Constant:
-        key = weight.__chandle__(), form.kernel_layout, part.start
-        if key not in done:
-            plain = constant_array(weight)[part.start : part.stop].T[:, :, None, None]
-            done[key] = weight, constant(stored_weight(plain, form))
-        return done[key][1]
+    """Rows by a constant matrix: a pointwise convolution whose pixels are the rows."""
+    matrices = PackedMatrices()
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         data, weight = call.args
@@ -127,15 +113,15 @@ def _products(target: CpuTarget | None) -> Legalizer:
                 return call_compute(builder, pair_product, "matmul", data, weight)
             return default_call(builder, call)
 
-        def product(rows: Expression, part: range) -> Expression:
+        def product(rows: Expression) -> Expression:
             shape = shape_of(rows) or ()
             workload = dense.product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
             form = target.float_form(workload) if target is not None and is_static(shape) else workload
-            return call_form(builder, "dense", form, rows, packed(weight, form, part))
+            return call_form(builder, "dense", form, rows, matrices.packed(weight, form))
 
         if is_by_blocks(data):
-            return in_blocks(builder, data, constant_array(weight).nbytes, product)
-        return product(data, range(constant_array(weight).shape[0]))
+            return in_blocks(builder, data, product)
+        return product(data)
 
     return legalize
 

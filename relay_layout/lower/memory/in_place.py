@@ -182,6 +182,8 @@ class _Plan:
         if storage.size is None and not self._are_known(storage.allocation_call, first):
             return
         self._parts |= parts
+        begins = [part.offset * storage.element_bytes for part in parts.values()]
+        storage.last_begin = max([storage.last_begin, *begins])
         storage.first = first
         storage.last = max([storage.last, *(self._last[each] for each in parts)])
         self.dropped.add(place)

@@ -20,6 +20,7 @@ class SharedStorage:
     """A storage for a tensor and its parts, live from the binding ``first`` to the binding ``last``.
 
     ``allocation_call`` allocates the tensor's own storage; ``size``, in bytes, is None if it is symbolic.
+    ``last_begin`` is the furthest byte at which a part begins.
     """
 
     first: int
@@ -27,6 +28,16 @@ class SharedStorage:
     size: int | None
     element_bytes: int
     allocation_call: relax.Call
+    last_begin: int = 0
+
+    def allocation(self) -> relax.Call:
+        """The call that allocates it if its size is symbolic: of no elements at all, parts begin within it
+        as well.
+        """
+        call = self.allocation_call
+        (size,) = call.args[0].values
+        enough = relax.ShapeExpr([size + self.last_begin])
+        return relax.Call(call.op, [enough, *call.args[1:]], call.attrs, call.ty_args)
 
 
 @dataclass
@@ -114,7 +125,7 @@ class PartStorages:
 
     def _open(self, storage: SharedStorage) -> relax.Var:
         variable = relax.Var(f"joined_of_any_size{len(self._chosen)}", self._like.var.ty)
-        self._opened.setdefault(storage.first, []).append(relax.VarBinding(variable, storage.allocation_call))
+        self._opened.setdefault(storage.first, []).append(relax.VarBinding(variable, storage.allocation()))
         return variable
 
     def _share(self, storage: SharedStorage, size: int) -> relax.Var:

@@ -6,7 +6,7 @@ import pytest
 
 from relay_layout.targets import resolve_target
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
-from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, any_size_knobs
+from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, any_size_knobs, least_pixels, shorter_knobs
 from topi_ext.spaces.typical_sizes import SCALES, overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -76,3 +76,27 @@ def test_rows_are_copied_for_all_channels_where_tiles_of_them_overlap() -> None:
     _, knobs = any_size_knobs(depthwise, processor)
     assert isinstance(knobs, ConvolutionKnobs)
     assert (knobs.order, knobs.pad_at) == ("pixels", "chunk")
+
+
+def test_shorter_rows_of_images_have_tiles_of_one_pixel() -> None:
+    processor = resolve_target("x86-64-v3", threads=2).processor
+    workload = workload_of(64, 64)
+    _, knobs = any_size_knobs(workload, processor, winograd=False)
+    assert isinstance(knobs, ConvolutionKnobs)
+    (shorter,) = shorter_knobs(workload, processor, knobs)
+    assert (shorter.least, shorter.knobs) == (1, replace(knobs, tile_pixels=1, rows=1))
+    assert least_pixels(workload, knobs) == knobs.tile_pixels > 1
+    assert shorter_knobs(workload, processor, shorter.knobs) == ()
+
+
+@pytest.mark.parametrize("outputs", [96, 100])
+def test_few_rows_of_products_have_tiles_of_their_own(outputs: int) -> None:
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    pointwise = replace(
+        workload_of(64, outputs), kernel=(1, 1), padding=(0, 0, 0, 0), in_height=64, in_width=1
+    )
+    _, knobs = any_size_knobs(pointwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    found = shorter_knobs(pointwise, processor, knobs)
+    assert [each.least for each in found] == [each.knobs.tile_pixels for each in found] == [8, 4, 2, 1]
+    assert least_pixels(pointwise, knobs) == max(16, knobs.tile_pixels)

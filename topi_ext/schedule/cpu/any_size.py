@@ -1,10 +1,10 @@
 """Direct convolutions of images of dynamic size.
 
 The register tile is that of a typical size. Along rows at least as long as a tile, the last tile is moved
-back to end with the row; for shorter rows the function has a second loop nest with tiles of one pixel.
+back to end with the row; for shorter rows the function has more loop nests, the last of tiles of one pixel.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -17,25 +17,34 @@ from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
+from topi_ext.spaces.any_size import Shorter, least_pixels
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows
 
 
 def schedule_any_size(
-    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
+    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, shorter: Sequence[Shorter]
 ) -> Schedule:
     """Schedule ``func`` by ``knobs``, which were chosen for ``workload``, the convolution at a typical
-    size.
+    size, and rows that are too short for them by ``shorter``.
     """
-    # Both arrangements are of the same variables and buffers.
+    # All arrangements are of the same variables and buffers.
     plain = open_schedule(with_named_extents(func)).mod["main"]
-    tiled = with_known_tiles(schedule_convolution(plain, workload, knobs).mod["main"], ANNOTATION)
+
+    def arranged(size: ConvolutionWorkload, chosen: ConvolutionKnobs) -> tirx.PrimFunc:
+        return with_known_tiles(schedule_convolution(plain, size, chosen).mod["main"], ANNOTATION)
+
     run = _run(plain, workload)
-    if knobs.tile_pixels == 1 or fixed(run) is not None:
-        return open_schedule(tiled)
-    one_by_one = schedule_convolution(plain, workload, replace(knobs, tile_pixels=1, rows=1))
-    single = with_known_tiles(one_by_one.mod["main"], ANNOTATION)
-    return open_schedule(either(run >= knobs.tile_pixels, tiled, single))
+    found = arranged(workload, knobs)
+    if fixed(run) is not None or not shorter:
+        return open_schedule(found)
+    *longer, shortest = shorter
+    least = [least_pixels(workload, knobs), *(each.least for each in longer)]
+    nests = [found, *(arranged(each.workload, each.knobs) for each in longer)]
+    found = arranged(shortest.workload, shortest.knobs)
+    for pixels, nest in zip(reversed(least), reversed(nests), strict=True):
+        found = either(run >= pixels, nest, found)
+    return open_schedule(found)
 
 
 def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:

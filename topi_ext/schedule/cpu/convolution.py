@@ -16,6 +16,7 @@ from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.schedule.rule import Rule
+from topi_ext.spaces.any_size import shorter_knobs
 from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload, operator_of
 from topi_ext.workload_facts import lanes_are_pixels
 
@@ -47,16 +48,17 @@ class Convolution(Rule):
         """None where the function is no such convolution."""
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
+        chooser = self.chooser or KernelChooser(processor_of(target))
         try:
-            found = self._found(func, self.chooser or KernelChooser(processor_of(target)))
+            found = self._found(func, chooser)
             if found is None:
                 return None
-            knobs = found.choice.knobs
+            workload, knobs = found.workload, found.choice.knobs
             if not found.any_size:
-                return schedule(func, found.workload, knobs)
-            is_winograd = isinstance(knobs, WinogradKnobs)
-            arrange = schedule_winograd_any_size if is_winograd else schedule_any_size
-            return arrange(func, found.workload, knobs)
+                return schedule(func, workload, knobs)
+            if isinstance(knobs, WinogradKnobs):
+                return schedule_winograd_any_size(func, workload, knobs)
+            return schedule_any_size(func, workload, knobs, shorter_knobs(workload, chooser.processor, knobs))
         except RuntimeError:
             # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
             # the next rule takes the function.

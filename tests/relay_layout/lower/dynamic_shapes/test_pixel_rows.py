@@ -1,4 +1,7 @@
-"""Pointwise convolutions of images of any size: ONNX Runtime's numbers, and one kernel with what follows."""
+"""Pointwise convolutions of images of any size, and products of any number of rows.
+
+ONNX Runtime's and numpy's numbers, and one kernel with what follows.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +10,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from tvm import relax, tirx
 
+import relay_layout
+from relay_layout.compiler import convert
+from relay_layout.lower.dynamic_shapes import pixel_rows
+from relay_layout.lower.stages import lower
+from relay_layout.targets import resolve_target
 from tests.relay_layout.lower.open_images import agree
+from tests.relay_layout.lower.row_products import ROWS, RowProduct
 
 SIZES = [(1, 28, 28), (2, 5, 3), (3, 19, 33), (1, 1, 1), (1, 1, 2)]
 """Batch, rows and columns."""
@@ -61,3 +71,54 @@ def test_what_follows_is_one_kernel(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", ["NCHW", "NCHW8c"])
 def test_other_layouts(layout: str, tmp_path: Path) -> None:
     agree(network(NETWORKS["a residual"], 16, 64), 16, tmp_path, SIZES, desired_layout=layout)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_products_of_any_number_of_rows(name: str, tmp_path: Path) -> None:
+    rows, sizes = ROWS[name]
+    names = [each for each in RowProduct(rows, 24, 37).functions(sizes, tmp_path) if "number" not in each]
+    assert len(names) == 2
+    assert "relu" in names[0]
+    assert "add" in names[1]
+
+
+def test_long_rows_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pixel_rows, "TILE_BYTES", 1 << 17)
+    names = RowProduct(("n",), 70, 40).functions([(0,), (1,), (5,), (33,)], tmp_path)
+    assert sum("dense" in each for each in names) > 2
+    assert any("relu" in each for each in names if "dense" in each)
+
+
+def test_the_same_number_of_rows_is_counted_once(tmp_path: Path) -> None:
+    names = RowProduct(("n", "s"), 24, 37).functions([(2, 3)], tmp_path)
+    assert sum("number_of_pixels" in each for each in names) == 1
+    assert "number" not in " ".join(RowProduct(("n",), 24, 37).functions([(2,)], tmp_path))
+
+
+def test_a_matrix_of_several_products_is_one_weight() -> None:
+    matrix = relax.const(np.eye(32, dtype="float32"))
+    data = relax.Var("x", relax.TensorType([tirx.Var("n", "int64"), 32], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            first = builder.emit(relax.op.tanh(builder.emit(relax.op.matmul(data, matrix))))
+            result = builder.emit_output(relax.op.matmul(first, matrix))
+        builder.emit_func_output(result)
+    compiled = relay_layout.compile(builder.finalize(), shipped_records=False)
+    (content,) = compiled.contents
+    assert [weight.shape for weight in content.weights.values()] == [(2, 32, 16)]
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_pairs_of_words_are_for_known_sizes(kernel: int) -> None:
+    """Of any size there is no kernel of BFMMLA: another one is chosen."""
+    target = resolve_target("aarch64-neoverse-n2", precision="bf16", threads=2)
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> images (float[1,64,h,w] x) => (float y) '
+        f"{{ y = Conv <pads=[{', '.join([str(kernel // 2)] * 4)}]> (x, w) }}"
+    )
+    model = onnx.parser.parse_model(text)
+    weight = np.ones((96, 64, kernel, kernel), "float32")
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    lowered = lower(convert(model, target=target).module, target, lambda line: None)
+    assert all(each.source != "fallback" for each in lowered.kernels)

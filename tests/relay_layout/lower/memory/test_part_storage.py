@@ -76,3 +76,10 @@ def test_parts_begin_where_tensors_may() -> None:
     found = Part(storage, 35, 5, 20).rows
     assert found is not None
     assert (found.run, found.pitch, found.shift) == (5, 20, 3)
+
+
+def test_those_of_any_size_have_room_for_where_parts_of_nothing_begin() -> None:
+    storage = shared_storage(3, 5, None)
+    storage.last_begin = 192
+    (binding,) = storages([storage]).allocations_at(3)
+    assert int(binding.value.args[0].values[0]) == 8 + 192
