@@ -52,25 +52,32 @@ def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]],
 
 
 OPEN_AXES = {
+    2: {0: "batch", 1: "length"},
     3: {0: "batch", 2: "length"},
     4: {0: "batch", 2: "height", 3: "width"},
     5: {0: "batch", 2: "depth", 3: "height", 4: "width"},
 }
-"""Dimensions that a network of any size leaves open, by the rank of its input: a signal [N, C, L], an image
-[N, C, H, W], a volume [N, C, D, H, W]."""
+"""Dimensions that a network of any size leaves open, by the rank of its input: a text [N, L] of integers, a
+signal [N, C, L], an image [N, C, H, W], a volume [N, C, D, H, W]."""
 
 
 def open_images(onnx_path: Path, directory: Path) -> Path:
-    """A copy in `directory` of a model that takes signals, images or volumes of any number and size.
+    """A copy in `directory` of a model that takes texts, signals, images or volumes of any number and size.
 
     Raises ModelError where the file cannot be read, and InputError where no input is one of them.
     """
     import onnx
 
     model = _load(onnx_path, with_weights=True)
-    images = [value for value in _graph_inputs(model) if len(_dimensions(value)) in OPEN_AXES]
+    inputs = _graph_inputs(model)
+    has_text = any(len(_dimensions(value)) == len("NL") and _is_of_integers(value) for value in inputs)
+    ranks = set(OPEN_AXES) - (set() if has_text else {len("NL")})
+    images = [value for value in inputs if len(_dimensions(value)) in ranks]
     if not images:
-        raise InputError(f"{onnx_path}: no input has 3 to 5 dimensions, those of a signal, image or volume")
+        raise InputError(
+            f"{onnx_path}: no input has 3 to 5 dimensions, those of a signal, image or volume, "
+            "or 2 of integers, those of a text"
+        )
     for value in images:
         for axis, name in OPEN_AXES[len(_dimensions(value))].items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
@@ -78,6 +85,12 @@ def open_images(onnx_path: Path, directory: Path) -> Path:
     result = directory / f"{onnx_path.stem}.open.onnx"
     onnx.save(model, result)
     return result
+
+
+def _is_of_integers(value: onnx.ValueInfoProto) -> bool:
+    import onnx
+
+    return bool(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).kind == "i")
 
 
 def known_shapes(onnx_path: Path) -> dict[str, list[int]]:

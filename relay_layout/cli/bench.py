@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--any-size",
         action="store_true",
-        help="measure networks that take images, signals or volumes of any number and size, on those of the "
+        help="measure networks that take images, signals, volumes or texts of any number and size, on those of the "
         "model's shape or of --input-shape",
     )
     parser.add_argument(

@@ -8,7 +8,7 @@ before or after this gets the same one.
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,10 +67,14 @@ def _library_folders() -> list[Path]:
 
 @dataclass(frozen=True)
 class Results:
-    """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address."""
+    """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address.
+
+    Other outputs are the caller's own unless they lie in one of ``others``: in an input, or another output.
+    """
 
     tensors: list[Any]
     arrays: dict[int, np.ndarray] = field(default_factory=dict)
+    others: list[range] = field(default_factory=list)
 
 
 class Cpu:
@@ -84,6 +88,7 @@ class Cpu:
         self.devices = (tvm_ffi.device("cpu", 0),)
         self._buffers: dict[str, tuple[Any, np.ndarray]] = {}
         self._room = lru_cache(maxsize=_KNOWN_SHAPES)(_Room.of)
+        self._held: list[range] = []
 
     def load(self, library: Path) -> Any:
         """The module of a shared library."""
@@ -94,7 +99,12 @@ class Cpu:
         if array.size == 0:
             return _tensor_over(aligned(array.shape, array.dtype))
         array.flags.writeable = True
+        self._held.append(_place(array))
         return _tensor_over(array)
+
+    def hold(self, tensors: Sequence[Any]) -> None:
+        """Note tensors that are not for one call alone."""
+        self._held += [_place(np.from_dlpack(tensor)) for tensor in tensors]
 
     def borrowed(self, array: np.ndarray) -> Any:
         """A tensor over memory of the caller's; None where DLPack does not give it away.
@@ -124,18 +134,38 @@ class Cpu:
 
         return new
 
-    def fetched(self, tensor: Any, results: Results) -> np.ndarray:
+    def lent(self, results: Results, inputs: Sequence[Any]) -> Results:
+        """The memory of a call that reads ``inputs``."""
+        arrays = [*results.arrays.values(), *map(np.from_dlpack, inputs)]
+        return replace(results, others=[*self._held, *map(_place, arrays)])
+
+    def fetched(self, tensor: Any, results: Results, *, is_open: bool = False) -> np.ndarray:
         """An output as an array of the caller's own, which another network may read where it lies.
 
-        It is that of ``results`` that it was computed in, unless an output before it was; else a copy.
+        It is that of ``results`` that it was computed in, unless an output before it was. One whose shape
+        ``is_open`` was computed in memory of this call, and is that unless anything else lies there too; else
+        it is a copy.
         """
         found = np.from_dlpack(tensor)
         own = results.arrays.pop(_address(found), None)
         if own is not None and own.size == found.size:
             return own.reshape(found.shape)
+        place = _place(found)
+        if is_open and own is None and not any(_meet(place, other) for other in results.others):
+            results.others.append(place)
+            return np.asarray(_Made(tensor, found))
         array, _ = self._room(found.shape, found.dtype).new()
         np.copyto(array, found)
         return array
+
+
+class _Made:
+    """Memory of an array that the machine has made for one call, which ends with the array."""
+
+    def __init__(self, tensor: Any, array: np.ndarray) -> None:
+        self._tensor = tensor
+        known = array.__array_interface__
+        self.__array_interface__ = {**known, "data": (known["data"][0], False)}
 
 
 class _Lent:
@@ -186,6 +216,16 @@ def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
 
 def _address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
+
+
+def _place(array: np.ndarray) -> range:
+    """The addresses of a contiguous array."""
+    begin = _address(array)
+    return range(begin, begin + array.nbytes)
+
+
+def _meet(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
 
 
 def _tensor_over(array: np.ndarray) -> Any:

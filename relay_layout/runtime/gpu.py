@@ -51,9 +51,18 @@ class Gpu:
         """What gives the tensors that a network keeps for its outputs, for CUDA graphs need them there."""
         return lambda: Results(list(kept))
 
-    def fetched(self, tensor: Any, results: Results) -> np.ndarray:
+    def hold(self, tensors: Sequence[Any]) -> None:
+        """Nothing: outputs are copied."""
+        del tensors
+
+    def lent(self, results: Results, inputs: Sequence[Any]) -> Results:
+        """As they are: outputs are copied."""
+        del inputs
+        return results
+
+    def fetched(self, tensor: Any, results: Results, *, is_open: bool = False) -> np.ndarray:
         """An output as an array of the caller's own."""
-        del results
+        del results, is_open
         return tensor.numpy()
 
 

@@ -76,8 +76,11 @@ class Session:
         weights = [self._device.weight(array) for array in content.weights.values()]
         self._destinations = list(self._machine[DESTINATIONS]())
         self._new_results = self._device.results(self._destinations)
+        workspace = self._machine[WORKSPACE]()
+        self._device.hold(workspace)
         # Calls pass and convert inputs and destinations alone.
-        self._entry = self._machine.bind(MAIN, _BOUND, *weights, *self._machine[WORKSPACE]())
+        self._entry = self._machine.bind(MAIN, _BOUND, *weights, *workspace)
+        self._open = [not all(isinstance(extent, int) for extent in spec.shape) for spec in self.outputs]
         self._fed: list[Any] | None = None
         self._accepted: dict[str, Any] | None = None
         self._calls = 0
@@ -131,7 +134,11 @@ class Session:
         """The outputs for these inputs; they are the caller's own."""
         results = self._new_results()
         found = self._called(tensors, results.tensors)
-        return [self._device.fetched(tensor, results) for tensor in found]
+        if not any(self._open):
+            return [self._device.fetched(tensor, results) for tensor in found]
+        results = self._device.lent(results, tensors)
+        each = zip(found, self._open, strict=True)
+        return [self._device.fetched(tensor, results, is_open=is_open) for tensor, is_open in each]
 
     def _called(self, tensors: Sequence[Any], destinations: Sequence[Any]) -> Sequence[Any]:
         """The outputs, in ``destinations`` or in memory that the next call overwrites."""

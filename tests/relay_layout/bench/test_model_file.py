@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 pytest.importorskip("onnx")
@@ -69,6 +70,18 @@ def test_images_of_any_size(relu_model: WriteRelu, tmp_path: Path) -> None:
     assert known_shapes(path) == {"x": [1, 3, 8, 8]} and known_shapes(opened) == {}
     fixed = fix_input_shapes(opened, {"x": (2, 3, 5, 7)}, tmp_path)
     assert make_inputs(fixed)["x"].shape == (2, 3, 5, 7)
+
+
+def test_texts_of_any_length(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> text (int64[1,5] ids, float[1,5] mask) => (float y) '
+    model = onnx.parser.parse_model(text + "{ c = Cast <to=1> (ids) y = Mul (c, mask) }")
+    onnx.save(model, tmp_path / "text.onnx")
+    opened = open_images(tmp_path / "text.onnx", tmp_path)
+    fixed = fix_input_shapes(opened, {"ids": (2, 7), "mask": (2, 7)}, tmp_path)
+    assert {name: array.shape for name, array in make_inputs(fixed).items()} == {
+        "ids": (2, 7),
+        "mask": (2, 7),
+    }
 
 
 def test_a_model_without_images_is_refused(relu_model: WriteRelu, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What computes a network on this machine: TVM's runtime alone, and the memory of inputs and outputs."""
 
+import gc
 import itertools
 import json
 import subprocess
@@ -123,6 +124,42 @@ def test_memory_of_large_outputs_of_open_size_is_used_again() -> None:
     here, large = Cpu(), tvm_ffi.from_dlpack(np.zeros(1 << 18, "float32"))
     first = here.fetched(large, Results([])).ctypes.data
     assert here.fetched(large, Results([])).ctypes.data == first
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (0, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "int64"])
+def test_outputs_of_open_size_are_the_memory_that_the_machine_made(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    here = Cpu()
+    made = tvm_ffi.from_dlpack(np.ones(shape, dtype))
+    found = here.fetched(made, here.lent(Results([]), []), is_open=True)
+    assert found.shape == shape and found.dtype == dtype and found.flags.writeable
+    assert not found.size or found.ctypes.data == address(made)
+    del made
+    gc.collect()
+    assert (found == 1).all()
+
+
+def test_outputs_of_open_size_that_lie_elsewhere_are_copied() -> None:
+    here = Cpu()
+    given, weight, held = (np.arange(9, dtype="float32") for _ in range(3))
+    here.weight(weight)
+    here.hold([tvm_ffi.from_dlpack(held)])
+    results = here.lent(Results([]), [tvm_ffi.from_dlpack(given)])
+    for array in (given, weight, held):
+        found = here.fetched(tvm_ffi.from_dlpack(array[3:7]), results, is_open=True)
+        assert not np.may_share_memory(found, array)
+        np.testing.assert_array_equal(found, array[3:7])
+
+
+def test_outputs_of_open_size_that_lie_in_another_are_copied() -> None:
+    here, made = Cpu(), np.arange(9, dtype="float32")
+    results = here.lent(Results([]), [])
+    one, other = (
+        here.fetched(tvm_ffi.from_dlpack(part), results, is_open=True) for part in (made, made[2:5])
+    )
+    assert not np.may_share_memory(one, other)
 
 
 def test_memory_of_two_outputs_at_most_is_kept() -> None:
