@@ -42,8 +42,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--any-size",
         action="store_true",
-        help="measure networks that take images, signals, volumes or texts of any number and size, on those of the "
-        "model's shape or of --input-shape",
+        help="measure networks that take images, signals, volumes or texts of any number and size, on those "
+        "of the model's shape or of --input-shape",
     )
     parser.add_argument(
         "--seconds",

@@ -13,6 +13,7 @@ from relay_layout.lower.dynamic_shapes.pixel_rows import by_pixel_rows
 from relay_layout.lower.fusion.attention import join_attention
 from relay_layout.lower.fusion.separable import FusionDecision, has_separable, if_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
+from relay_layout.lower.legalize.few_rows import multiply_by_rows
 from relay_layout.lower.legalize.integers import lower_integers
 from relay_layout.lower.legalize.product_rows import multiply_as_rows
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
@@ -49,6 +50,7 @@ class CpuLowering(Lowering):
             as_pass(merge_views),
             as_pass(merge_parts),
             as_pass(join_attention),
+            as_pass(multiply_by_rows, self.target.processor),
             as_pass(scatter_rows),
             relax.backend.DispatchSampling(),
             relax.transform.LegalizeOps(legalization_map(self.target)),

@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
 from relay_layout.errors import RelayLayoutError
+from relay_layout.runtime.places import Places, address, place_of
 
 _LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
 """Of TVM: the virtual machine, and functions that it may call, such as sorts."""
@@ -69,12 +70,13 @@ def _library_folders() -> list[Path]:
 class Results:
     """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address.
 
-    Other outputs are the caller's own unless they lie in one of ``others``: in an input, or another output.
+    Other outputs are the caller's own unless they lie where one of the ``others`` does, which are inputs and
+    outputs, or what is not for one call alone.
     """
 
     tensors: list[Any]
     arrays: dict[int, np.ndarray] = field(default_factory=dict)
-    others: list[range] = field(default_factory=list)
+    others: list[Places] = field(default_factory=list)
 
 
 class Cpu:
@@ -89,6 +91,7 @@ class Cpu:
         self._buffers: dict[str, tuple[Any, np.ndarray]] = {}
         self._room = lru_cache(maxsize=_KNOWN_SHAPES)(_Room.of)
         self._held: list[range] = []
+        self._of_all_calls = Places()
 
     def load(self, library: Path) -> Any:
         """The module of a shared library."""
@@ -99,12 +102,13 @@ class Cpu:
         if array.size == 0:
             return _tensor_over(aligned(array.shape, array.dtype))
         array.flags.writeable = True
-        self._held.append(_place(array))
+        self._held.append(place_of(array))
         return _tensor_over(array)
 
     def hold(self, tensors: Sequence[Any]) -> None:
-        """Note tensors that are not for one call alone."""
-        self._held += [_place(np.from_dlpack(tensor)) for tensor in tensors]
+        """Note tensors that are not for one call alone, as weights are not either."""
+        self._held += [place_of(np.from_dlpack(tensor)) for tensor in tensors]
+        self._of_all_calls = Places(self._held)
 
     def borrowed(self, array: np.ndarray) -> Any:
         """A tensor over memory of the caller's; None where DLPack does not give it away.
@@ -137,7 +141,7 @@ class Cpu:
     def lent(self, results: Results, inputs: Sequence[Any]) -> Results:
         """The memory of a call that reads ``inputs``."""
         arrays = [*results.arrays.values(), *map(np.from_dlpack, inputs)]
-        return replace(results, others=[*self._held, *map(_place, arrays)])
+        return replace(results, others=[self._of_all_calls, Places(map(place_of, arrays))])
 
     def fetched(self, tensor: Any, results: Results, *, is_open: bool = False) -> np.ndarray:
         """An output as an array of the caller's own, which another network may read where it lies.
@@ -147,12 +151,12 @@ class Cpu:
         it is a copy.
         """
         found = np.from_dlpack(tensor)
-        own = results.arrays.pop(_address(found), None)
+        own = results.arrays.pop(address(found), None)
         if own is not None and own.size == found.size:
             return own.reshape(found.shape)
-        place = _place(found)
-        if is_open and own is None and not any(_meet(place, other) for other in results.others):
-            results.others.append(place)
+        place = place_of(found)
+        if is_open and own is None and not any(other.meet(place) for other in results.others):
+            results.others.append(Places([place]))
             return np.asarray(_Made(tensor, found))
         array, _ = self._room(found.shape, found.dtype).new()
         np.copyto(array, found)
@@ -204,7 +208,7 @@ class _Room(NamedTuple):
         """An array without values, and its address."""
         lent = self.size >= _LENT_BYTES
         memory = np.asarray(_Lent(self.free, self.size)) if lent else np.empty(self.size, np.uint8)
-        begin = _address(memory)
+        begin = address(memory)
         offset = -begin % _LINE_BYTES
         return np.ndarray(self.shape, self.dtype, memory, offset, self.strides), begin + offset
 
@@ -212,20 +216,6 @@ class _Room(NamedTuple):
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array without values, whose memory begins with a cache line."""
     return _Room.of(shape, dtype).new()[0]
-
-
-def _address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _place(array: np.ndarray) -> range:
-    """The addresses of a contiguous array."""
-    begin = _address(array)
-    return range(begin, begin + array.nbytes)
-
-
-def _meet(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
 
 
 def _tensor_over(array: np.ndarray) -> Any:

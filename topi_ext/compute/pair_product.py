@@ -43,15 +43,15 @@ def pair_product(left: te.Tensor, right: te.Tensor) -> te.Tensor:
 
     def element(*index: Any) -> Any:
         *image, row, column = index
-        first, second = (values(*_own(values, image), row, pair * PAIR + place) for place in range(PAIR))
+        first, second = (values(*own_place(values, image), row, pair * PAIR + place) for place in range(PAIR))
         both = [first, or_zero(pair * PAIR + 1, second)]
-        factors = halves_of(words(*_own(words, image), pair, column))
+        factors = halves_of(words(*own_place(words, image), pair, column))
         return te.sum(dot([*map(widened, both)], [*map(widened, factors)], "float32"), axis=pair)
 
-    return te.compute((*_broadcast(left, right), rows, columns), element, name="pair_product")
+    return te.compute((*broadcast(left, right), rows, columns), element, name="pair_product")
 
 
-def _broadcast(left: te.Tensor, right: te.Tensor) -> list[Any]:
+def broadcast(left: te.Tensor, right: te.Tensor) -> list[Any]:
     """The extents before the last two of a product."""
     shapes = [list(tensor.shape[:-2]) for tensor in (left, right)]
     rank = max(map(len, shapes))
@@ -59,11 +59,11 @@ def _broadcast(left: te.Tensor, right: te.Tensor) -> list[Any]:
     return [mine if is_one(its) else its for mine, its in zip(one, other, strict=True)]
 
 
-def _own(tensor: te.Tensor, image: list[Any]) -> list[Any]:
+def own_place(tensor: te.Tensor, image: list[Any]) -> list[Any]:
     """Where ``tensor`` has what belongs to one element of the broadcast extents."""
     extents = list(tensor.shape[:-2])
     mine = image[len(image) - len(extents) :]
     return [0 if is_one(extent) else place for extent, place in zip(extents, mine, strict=True)]
 
 
-__all__ = ["FEWEST_ROWS", "pair_product"]
+__all__ = ["FEWEST_ROWS", "broadcast", "own_place", "pair_product"]

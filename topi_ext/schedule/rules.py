@@ -8,6 +8,7 @@ from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.schedule.cpu.product import Product
+from topi_ext.schedule.cpu.row_dots import RowDots
 from topi_ext.schedule.cpu.rows import Rows
 from topi_ext.schedule.cpu.transpose import Transpose
 from topi_ext.schedule.rule import Rule
@@ -23,6 +24,7 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
         WindowPooling(),
         Attention(),
         Product(),
+        RowDots(),
         IndexSplitting(),
         Rows(),
         Transpose(),
@@ -37,6 +39,7 @@ __all__ = [
     "Interleaved",
     "LoopNest",
     "Product",
+    "RowDots",
     "Rows",
     "Transpose",
     "WindowPooling",

@@ -1,0 +1,70 @@
+"""Products of few rows by a transposed activation, as of a decoder's new word by the keys of earlier words.
+
+To transpose the keys for one row takes several times as long as the product; of each pair of rows the dot
+product is computed instead.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from relay_layout.ir import Expression, dtype_of, operator_name, shape_of, value_of, visit_functions
+from relay_layout.lower.fusion.patterns import PRIMITIVE
+from relay_layout.lower.legalize.convolutions import call_compute
+from topi_ext.compute.row_dots import MOST_ROWS, row_dots
+from topi_ext.ir import nodes_of
+from topi_ext.processor import Processor
+
+_DTYPE = "float32"
+
+
+def multiply_by_rows(module: tvm.IRModule, processor: Processor) -> tvm.IRModule:
+    """The module with dot products of rows in the place of such products, of a depth in whole vectors."""
+    found = visit_functions(_ByRows(module, processor.lanes(4)), module, _may_have)
+    return relax.transform.DeadCodeElimination()(found)
+
+
+def _may_have(function: relax.Function) -> bool:
+    if function.attrs and PRIMITIVE in function.attrs:
+        return False
+    return any(operator_name(call) == "permute_dims" for call in nodes_of(function.body, relax.Call))
+
+
+@mutator
+class _ByRows(PyExprMutator):
+    def __init__(self, module: tvm.IRModule, lanes: int) -> None:
+        super().__init__(module)
+        self.lanes = lanes
+
+    def visit_call_(self, call: relax.Call) -> Expression:
+        call = super().visit_call_(call)
+        if operator_name(call) != "matmul":
+            return call
+        left, right = call.args
+        rows = self._transposed(right)
+        if rows is None or not self._is_of_few_rows(left):
+            return call
+        return call_compute(self.builder_, row_dots, "row_dots", left, rows)
+
+    def _transposed(self, operand: Expression) -> Expression | None:
+        """What an operand is the transpose of, in each of its last two axes; None for others."""
+        value = value_of(self, operand)
+        if value is None or operator_name(value) != "permute_dims" or value.attrs.axes is None:
+            return None
+        axes = [int(axis) for axis in value.attrs.axes]
+        rank = len(axes)
+        swapped = [*range(rank - 2), rank - 1, rank - 2]
+        return value.args[0] if [axis % rank for axis in axes] == swapped else None
+
+    def _is_of_few_rows(self, operand: Expression) -> bool:
+        shape: Any = shape_of(operand) or ()
+        if len(shape) < len("RC") or dtype_of(operand) != _DTYPE:
+            return False
+        rows, depth = shape[-2:]
+        is_known = isinstance(rows, int) and isinstance(depth, int)
+        return is_known and rows <= MOST_ROWS and depth > 0 and depth % self.lanes == 0
+
+
+__all__ = ["multiply_by_rows"]

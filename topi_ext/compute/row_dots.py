@@ -1,0 +1,32 @@
+"""Products of few rows by a matrix whose rows are read: each element is the dot product of two rows."""
+
+from typing import Any
+
+from tvm import te
+
+from topi_ext.compute.pair_product import broadcast, own_place
+
+ROW_DOTS = "topi_ext.row_dots"
+"""Annotation of the block that computes such products."""
+
+MOST_ROWS = 2
+"""Rows of the first operand up to which transposing the second one takes longer than the product."""
+
+
+def row_dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:
+    """``left`` (..., rows, depth) by the transpose of ``right`` (..., columns, depth).
+
+    Extents before the last two are broadcast as numpy does.
+    """
+    depth = te.reduce_axis((0, left.shape[-1]), name="depth")
+
+    def element(*index: Any) -> Any:
+        *image, row, column = index
+        factors = left(*own_place(left, image), row, depth), right(*own_place(right, image), column, depth)
+        return te.sum(factors[0] * factors[1], axis=depth)
+
+    shape = (*broadcast(left, right), left.shape[-2], right.shape[-2])
+    return te.compute(shape, element, name="row_dots", attrs={ROW_DOTS: 1})
+
+
+__all__ = ["MOST_ROWS", "ROW_DOTS", "row_dots"]
