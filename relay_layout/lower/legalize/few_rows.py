@@ -44,7 +44,7 @@ class _ByRows(PyExprMutator):
             return call
         left, right = call.args
         rows = self._transposed(right)
-        if rows is None or not self._is_of_few_rows(left):
+        if rows is None or not self._may_be_few(left) or not self._fill_vectors(rows):
             return call
         return call_compute(self.builder_, row_dots, "row_dots", left, rows)
 
@@ -58,13 +58,21 @@ class _ByRows(PyExprMutator):
         swapped = [*range(rank - 2), rank - 1, rank - 2]
         return value.args[0] if [axis % rank for axis in axes] == swapped else None
 
-    def _is_of_few_rows(self, operand: Expression) -> bool:
+    def _may_be_few(self, operand: Expression) -> bool:
+        """Whether an operand has few rows, or a number of them that is not known."""
         shape: Any = shape_of(operand) or ()
         if len(shape) < len("RC") or dtype_of(operand) != _DTYPE:
             return False
-        rows, depth = shape[-2:]
-        is_known = isinstance(rows, int) and isinstance(depth, int)
-        return is_known and rows <= MOST_ROWS and depth > 0 and depth % self.lanes == 0
+        return not isinstance(shape[-2], int) or shape[-2] <= MOST_ROWS
+
+    def _fill_vectors(self, rows: Expression) -> bool:
+        """Whether there is a kernel for dot products with ``rows``, which are whole vectors, and as many as a
+        vector has lanes.
+        """
+        number, depth = (shape_of(rows) or (0, 0))[-2:]
+        if not isinstance(depth, int) or depth == 0 or depth % self.lanes:
+            return False
+        return not isinstance(number, int) or number >= self.lanes
 
 
 __all__ = ["multiply_by_rows"]

@@ -6,14 +6,17 @@ A tile of rows is read once, along the depth in vectors; the sums of all lanes t
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from topi_ext.compute.row_dots import ROW_DOTS
+from topi_ext.compute.row_dots import MOST_ROWS, ROW_DOTS
 from topi_ext.extents import fixed
+from topi_ext.ir import holds, stored_by
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import SBlock, child_blocks, fuse_epilogue, fusible, loop_extent, open_schedule
-from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.loops import LoopNest, arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.product import Product
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
+from topi_ext.schedule.nests import nests_of, with_nests
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
@@ -25,24 +28,71 @@ class RowDots(ProcessorRule):
     """Schedules :func:`topi_ext.compute.row_dots.row_dots` of a known depth."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for depths that vectors do not divide, and for any other function."""
+        """None for depths that vectors do not divide, for known columns that fill none, and for any other
+        function.
+        """
         plain = with_named_extents(func)
         sch = open_schedule(plain)
         anchor = _dots_in(sch)
         if anchor is None:
             return None
-        *_, column, depth = sch.get_loops(anchor)
-        lanes = processor.lanes(4)
-        if (loop_extent(sch, depth) or 1) % lanes:
+        *_, row, column, depth = sch.get_loops(anchor)
+        rows, lanes = sch.get(row).extent, processor.lanes(4)
+        if (loop_extent(sch, depth) or 1) % lanes or (loop_extent(sch, column) or lanes) < lanes:
             return None
-        columns = sch.get(column).extent
-        tiled = _arranged(sch, anchor, lanes, processor)
-        known = fixed(columns)
-        if known is not None:
-            return open_schedule(tiled) if known >= lanes else None
-        single = open_schedule(plain)
-        one_by_one = _arranged(single, _dots_in(single), 1, processor)
-        return open_schedule(either(columns >= lanes, tiled, one_by_one))
+        found = _of_few_rows(plain, processor)
+        if fixed(rows) is None:
+            many = _of_many_rows(plain, processor)
+            if many is None:
+                return None
+            found = either(rows <= MOST_ROWS, found, many)
+        return open_schedule(found)
+
+
+def _of_few_rows(plain: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
+    """The function with dot products, of any number of columns."""
+    lanes = processor.lanes(4)
+    sch = open_schedule(plain)
+    anchor = _dots_in(sch)
+    columns = sch.get(sch.get_loops(anchor)[-2]).extent
+    tiled = _arranged(sch, anchor, lanes, processor)
+    if fixed(columns) is not None:
+        return tiled
+    single = open_schedule(plain)
+    return either(columns >= lanes, tiled, _arranged(single, _dots_in(single), 1, processor))
+
+
+def _of_many_rows(plain: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc | None:
+    """The function with a transpose of the second operand, and a product by that; None where that operand is
+    computed in the function.
+    """
+    sch = open_schedule(plain)
+    anchor = _dots_in(sch)
+    right = sch.get(anchor).reads[1].source
+    packing = sch.cache_read(anchor, 1, "global")
+    swapped = tirx.IndexMap.from_func(
+        lambda *index: [*index[:-2], index[-1], index[-2]], ndim=len(right.shape), index_dtype="int64"
+    )
+    sch.transform_layout(anchor, ("read", 1), swapped)
+    sch.transform_block_layout(packing, swapped)
+    packed = sch.get(anchor).reads[1].source
+    func = sch.mod["main"]
+    temporaries = list(func.body.block.alloc_buffers)
+    if not holds(func.params, right):
+        return None
+    nests = nests_of(func)
+    copy = next(nest for nest in nests if holds(stored_by(nest), packed))
+    others = [nest for nest in nests if not nest.same_as(copy)]
+    copying = with_nests(tirx.PrimFunc([right, packed], func.body), [copy], [])
+    given = [each for each in func.params if not each.same_as(right)]
+    own = [each for each in temporaries if not each.same_as(packed)]
+    multiplying = with_nests(tirx.PrimFunc([*given, packed], func.body), others, own)
+    parts = [LoopNest().schedule(copying, processor), Product().schedule(multiplying, processor)]
+    if None in parts:
+        return None
+    roots = [part.mod["main"].body.block for part in parts if part is not None]
+    made = [buffer for root in roots for buffer in root.alloc_buffers]
+    return with_nests(plain, [root.body for root in roots], [packed, *made])
 
 
 def _dots_in(sch: Schedule) -> SBlock | None:
