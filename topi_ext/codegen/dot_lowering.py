@@ -128,7 +128,7 @@ class _Lowering:
         """
         scalars = _in_all_lanes(elements)
         start = self._start_of_run(scalars) if scalars else None
-        start = None if start is None else self._analyzer.simplify(start)
+        start = None if start is None else self._analyzer.simplify(substitute(start, self._bound))
         if not isinstance(start, tirx.IntImm):
             return None
         source, place = scalars[0].source, int(start)
@@ -226,11 +226,13 @@ class _Lowering:
         return [tirx.BufferLoad(elements[0].source, [tirx.Ramp(start + at, 1, length)]) for at in places]
 
     def _start_of_run(self, elements: Sequence[Any]) -> Any:
-        """The index of the first element where all lie side by side in one buffer, lane after lane."""
-        first = elements[0]
+        """The index of the first element where all lie side by side in one buffer, lane after lane.
+
+        As it is written: LLVM would not find the values of its variables to be the same in every load.
+        """
+        first, indices = elements[0], []
         if not all(isinstance(element, TensorLoad) and len(element.indices) == 1 for element in elements):
             return None
-        starts = []
         for element in elements:
             (index,) = element.indices
             if isinstance(index, tirx.Ramp):
@@ -241,9 +243,10 @@ class _Lowering:
                 return None
             if not element.source.same_as(first.source):
                 return None
-            starts.append(substitute(index, self._bound))
+            indices.append(index)
+        starts = [substitute(index, self._bound) for index in indices]
         follows = (self._is_constant(start - starts[0], place) for place, start in enumerate(starts))
-        return starts[0] if all(follows) else None
+        return indices[0] if all(follows) else None
 
     def _is_constant(self, value: Any, number: int) -> bool:
         return bool(self._analyzer.can_prove_equal(value, number))

@@ -9,6 +9,7 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import mutator
@@ -20,6 +21,7 @@ from relay_layout.ir import (
     constant,
     constant_array,
     dtype_of,
+    is_static,
     operator_name,
     relax_functions,
     shape_of,
@@ -84,13 +86,17 @@ def _is_of_dynamic_rows(call: relax.Call) -> bool:
     if operator_name(call) != "matmul":
         return False
     data, weight = call.args
-    return (
-        isinstance(weight, Constant)
-        and len(shape_of(weight) or ()) == 2
-        and dtype_of(data) == dtype_of(weight) == dtype_of(call)
-        and dtype_of(data) in DTYPE_BYTES
-        and is_by_blocks(data)
-    )
+    *outer, elements = shape_of(data) or (0,)
+    if not isinstance(weight, Constant) or len(shape_of(weight) or ()) != 2 or elements == 0:
+        return False
+    if _multiplies_bytes(call):
+        return not is_static(outer)
+    dtypes = {dtype_of(data), dtype_of(weight), dtype_of(call)}
+    return len(dtypes) == 1 and dtypes <= set(DTYPE_BYTES) and is_by_blocks(data)
+
+
+def _multiplies_bytes(product: relax.Call) -> bool:
+    return [dtype_of(each) for each in (*product.args, product)] == ["uint8", "int8", "int32"]
 
 
 @mutator
@@ -146,6 +152,9 @@ class _PixelRows(RowMutator):
         """
         data, weight = call.args
         rows, columns = constant_array(weight).shape
+        if _multiplies_bytes(call):
+            plain = constant_array(weight).T[:, :, None, None]
+            return _of_bytes(self.rows_of(data), plain, dtype_of(call))
         whole = self.target.float_form(_product_workload(rows, columns, dtype_of(data)))
         knobs = self.target.kernels.choose(whole, winograd=False).knobs
         if isinstance(knobs, ConvolutionKnobs) and knobs.matrix_rows:
@@ -195,12 +204,8 @@ class _PixelRows(RowMutator):
             data = self.builder_.emit(pixels)
         typical, plain = found
         plain = plain.reshape(*plain.shape[:2], 1, 1)
-        if str(data.ty.dtype) in BYTES:
-            # Those become products of bytes, as all of them do.
-            options = {"data_layout": ROWS, "kernel_layout": "OIHW", "out_layout": ROWS}
-            return relax.op.nn.conv2d(
-                self.rows_of(data), constant(plain), out_dtype=str(call.ty.dtype), **options
-            )
+        if dtype_of(data) in BYTES:
+            return _of_bytes(self.rows_of(data), plain, dtype_of(call))
         workload = _of_rows(typical, layout[1:-1])
         form = self.target.float_form(workload, any_size=True)
         stored = constant(stored_weight(plain, form))
@@ -217,6 +222,12 @@ class _PixelRows(RowMutator):
         pixels = extent_variable(self.builder_, image, lambda data: prod(data.shape[:-1]), "pixels")
         self.numbers.append((number, pixels))
         return pixels
+
+
+def _of_bytes(rows: Expression, weight: np.ndarray, dtype: str) -> relax.Call:
+    """A convolution by an OIHW weight, which is lowered as all of bytes are."""
+    options = {"data_layout": ROWS, "kernel_layout": "OIHW", "out_layout": ROWS}
+    return relax.op.nn.conv2d(rows, constant(weight), out_dtype=dtype, **options)
 
 
 def _product_workload(elements: int, columns: int, dtype: str) -> ConvolutionWorkload:

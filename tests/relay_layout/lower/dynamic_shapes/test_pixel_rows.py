@@ -18,7 +18,7 @@ from relay_layout.lower.dynamic_shapes import pixel_rows
 from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
 from tests.relay_layout.lower.open_images import agree
-from tests.relay_layout.lower.row_products import ROWS, RowProduct
+from tests.relay_layout.lower.row_products import ROWS, Extents, RowProduct
 
 SIZES = [(1, 28, 28), (2, 5, 3), (3, 19, 33), (1, 1, 1), (1, 1, 2)]
 """Batch, rows and columns."""
@@ -122,3 +122,26 @@ def test_pairs_of_words_are_for_known_sizes(kernel: int) -> None:
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     lowered = lower(convert(model, target=target).module, target, lambda line: None)
     assert all(each.source != "fallback" for each in lowered.kernels)
+
+
+@pytest.mark.parametrize("rows", [("n",), ("n", "s"), ("n", 16)], ids=str)
+def test_products_of_bytes(rows: Extents, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    matrix = random.integers(-128, 128, (40, 37)).astype("int8")
+    shape = [tirx.Var(extent, "int64") if isinstance(extent, str) else extent for extent in rows]
+    data = relax.Var("x", relax.TensorType([*shape, 40], "uint8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(data, relax.const(matrix), out_dtype="int32"))
+            result = builder.emit_output(relax.op.nn.relu(product))
+        builder.emit_func_output(result)
+    compiled = relay_layout.compile(builder.finalize(), shipped_records=False)
+    (build,) = compiled.manifest.builds
+    assert build.report["kernels"].get("default") == 1
+    compiled.save(tmp_path / "bytes.rla")
+    session = relay_layout.load(tmp_path / "bytes.rla")
+    for number in (0, 1, 3, 9, 40):
+        given = random.integers(0, 256, [number if isinstance(each, str) else each for each in rows] + [40])
+        (found,) = session.run({"x": given.astype("uint8")}).values()
+        np.testing.assert_array_equal(found, np.maximum(given @ matrix.astype("int64"), 0))
