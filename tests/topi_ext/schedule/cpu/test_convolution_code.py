@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 from kernel_cases import ConvolutionCase, convolution_function
-from kernel_harness import compile_function, host_cpus, scheduled_by, target_for
+from kernel_harness import compile_function, host_cpus, prim_func, scheduled_by, target_for
+from tvm import te, tirx
 from tvm.target import Target
 
+from topi_ext.kernel import direct_convolution
 from topi_ext.schedule.rules import Convolution
+from topi_ext.workload import ConvolutionWorkload
 
 BLOCKED: dict[str, Any] = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
 CHANNELS_LAST: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_layout": "NHWC"}
@@ -85,3 +88,31 @@ def test_other_processors_compile(layouts: dict[str, Any], target: dict[str, obj
     func, _, _ = convolution_function(case)
     scheduled = scheduled_by(Convolution(), func, Target(target)).mod["main"]
     compile_function(scheduled, Target(target))
+
+
+def test_words_of_any_number_of_rows_are_loaded_once() -> None:
+    """Each word of the data is for all vectors of a tile, of which most have two or more."""
+    typical = ConvolutionWorkload(
+        batch=1,
+        in_channels=384,
+        out_channels=1536,
+        in_height=64,
+        in_width=1,
+        kernel=(1, 1),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        data_layout="NHWC",
+        kernel_layout="OI16o4i",
+        out_layout="NHWC",
+        dtype="uint8",
+        out_dtype="int32",
+    )
+    data = te.placeholder((1, tirx.Var("n", "int64"), 1, 384), "uint8")
+    weight = te.placeholder((96, 96, 16, 4), "int8")
+    func = prim_func([data, weight, direct_convolution(data, weight, typical)], "int64")
+    scheduled = scheduled_by(Convolution(), func, target_for("znver4")).mod["main"]
+    assembly = compile_function(scheduled, target_for("znver4")).mod.inspect_source("asm")
+    products, broadcasts = (assembly.count(name) for name in ("vpdpbusd", "vpbroadcastd"))
+    assert 0 < broadcasts < products
