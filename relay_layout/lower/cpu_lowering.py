@@ -50,7 +50,7 @@ class CpuLowering(Lowering):
             as_pass(merge_views),
             as_pass(merge_parts),
             as_pass(join_attention),
-            as_pass(multiply_by_rows, self.target.processor),
+            as_pass(multiply_by_rows, self.target),
             as_pass(scatter_rows),
             relax.backend.DispatchSampling(),
             relax.transform.LegalizeOps(legalization_map(self.target)),

@@ -13,16 +13,16 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from relay_layout.ir import Expression, dtype_of, operator_name, shape_of, value_of, visit_functions
 from relay_layout.lower.fusion.patterns import PRIMITIVE
 from relay_layout.lower.legalize.convolutions import call_compute
+from relay_layout.targets import CpuTarget
 from topi_ext.compute.row_dots import MOST_ROWS, row_dots
 from topi_ext.ir import nodes_of
-from topi_ext.processor import Processor
 
 _DTYPE = "float32"
 
 
-def multiply_by_rows(module: tvm.IRModule, processor: Processor) -> tvm.IRModule:
+def multiply_by_rows(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with dot products of rows in the place of such products, of a depth in whole vectors."""
-    found = visit_functions(_ByRows(module, processor.lanes(4)), module, _may_have)
+    found = visit_functions(_ByRows(module, target), module, _may_have)
     return relax.transform.DeadCodeElimination()(found)
 
 
@@ -34,9 +34,10 @@ def _may_have(function: relax.Function) -> bool:
 
 @mutator
 class _ByRows(PyExprMutator):
-    def __init__(self, module: tvm.IRModule, lanes: int) -> None:
+    def __init__(self, module: tvm.IRModule, target: CpuTarget) -> None:
         super().__init__(module)
-        self.lanes = lanes
+        self.lanes = target.processor.lanes(4)
+        self.in_pairs = target.precision == "bf16"
 
     def visit_call_(self, call: relax.Call) -> Expression:
         call = super().visit_call_(call)
@@ -63,7 +64,10 @@ class _ByRows(PyExprMutator):
         shape: Any = shape_of(operand) or ()
         if len(shape) < len("RC") or dtype_of(operand) != _DTYPE:
             return False
-        return not isinstance(shape[-2], int) or shape[-2] <= MOST_ROWS
+        if not isinstance(shape[-2], int):
+            # Many rows are better multiplied in pairs, of which the transpose is made anyway.
+            return not self.in_pairs
+        return shape[-2] <= MOST_ROWS
 
     def _fill_vectors(self, rows: Expression) -> bool:
         """Whether there is a kernel for dot products with ``rows``, which are whole vectors, and as many as a

@@ -43,9 +43,7 @@ class RowDots(ProcessorRule):
         found = _of_few_rows(plain, processor)
         if fixed(rows) is None:
             many = _of_many_rows(plain, processor)
-            if many is None:
-                return None
-            found = either(rows <= MOST_ROWS, found, many)
+            found = found if many is None else either(rows <= MOST_ROWS, found, many)
         return open_schedule(found)
 
 

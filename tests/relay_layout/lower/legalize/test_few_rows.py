@@ -8,6 +8,7 @@ import pytest
 from tvm import IRModule, relax, tirx
 
 import relay_layout
+from relay_layout.targets import resolve_target
 from tests.relay_layout.lower.row_products import called
 
 
@@ -56,3 +57,10 @@ def test_what_else_reads_the_transpose_still_does() -> None:
 )
 def test_others_are_transposed(rows: int | str, depth: int, words: int | str) -> None:
     assert any("transpose" in name for name in functions(network(rows, depth, words)))
+
+
+def test_pairs_of_bfloat16_are_of_a_transpose_where_rows_may_be_many() -> None:
+    target = resolve_target("znver4", precision="bf16", threads=2)
+    kernels = [relay_layout.compile(network(rows, 16), target=target) for rows in (1, "new")]
+    few, many = (" ".join(called(each)) for each in kernels)
+    assert "row_dots" in few and "row_dots" not in many
