@@ -62,7 +62,8 @@ signal [N, C, L], an image [N, C, H, W], a volume [N, C, D, H, W]."""
 
 
 def open_images(onnx_path: Path, directory: Path) -> Path:
-    """A copy in `directory` of a model that takes texts, signals, images or volumes of any number and size.
+    """A copy in `directory` of a model that takes texts, signals, images or volumes of any number and size;
+    a model that leaves dimensions open itself.
 
     Raises ModelError where the file cannot be read, and InputError where no input is one of them.
     """
@@ -70,6 +71,8 @@ def open_images(onnx_path: Path, directory: Path) -> Path:
 
     model = _load(onnx_path, with_weights=True)
     inputs = _graph_inputs(model)
+    if any(size <= 0 for value in inputs for size in _dimensions(value)):
+        return onnx_path
     has_text = any(len(_dimensions(value)) == len("NL") and _is_of_integers(value) for value in inputs)
     ranks = set(OPEN_AXES) - (set() if has_text else {len("NL")})
     images = [value for value in inputs if len(_dimensions(value)) in ranks]

@@ -84,6 +84,11 @@ def test_texts_of_any_length(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_model_leaves_open_stays(relu_model: WriteRelu, tmp_path: Path) -> None:
+    path = relu_model("N", 3, 8, 8)
+    assert open_images(path, tmp_path) == path
+
+
 def test_a_model_without_images_is_refused(relu_model: WriteRelu, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no input has 3 to 5 dimensions, those of a signal"):
         open_images(relu_model(1, 3), tmp_path)
