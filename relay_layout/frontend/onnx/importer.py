@@ -161,6 +161,8 @@ class Importer:
         if result is NotImplemented:
             result = self._rounded_sizes.integers(node)
         if result is NotImplemented:
+            result = self._ratios.steps(node)
+        if result is NotImplemented:
             result = arithmetic(node)
         if result is NotImplemented:
             converter = converter_of(proto.domain, node.operator)

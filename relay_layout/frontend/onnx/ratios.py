@@ -9,12 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.arithmetic import MOVES, elements_of
 from relay_layout.frontend.onnx.node import Node
-from relay_layout.frontend.values import Array, Extents, Unsupported, Value, extents, shape_of
+from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, extents, shape_of
 from relay_layout.ir import Extent
 
 _LARGEST = 2**12
@@ -81,6 +82,29 @@ class Ratios:
             return NotImplemented
         rounded = _each(_Ratio.rounded, ratios)
         return NotImplemented if rounded is None else extents(rounded, dtypes[node.attributes["to"]])
+
+    def steps(self, node: Node) -> Value:
+        """The result of a Range of whole floats of which extents decide some, as of the positions of a text;
+        NotImplemented for any other node.
+        """
+        if node.operator != "Range" or all(isinstance(value, np.ndarray) for value in node.inputs):
+            return NotImplemented
+        numbers = [self._whole(value) for value in node.inputs]
+        if any(number is None for number in numbers):
+            return NotImplemented
+        places = node.emit(relax.op.arange(*numbers, "int64"), "places")
+        return relax.op.astype(places, dtype_of(node.input(0)))
+
+    def _whole(self, value: Value) -> Extent | None:
+        """The integer that a float is; None where it is none, or not known to be."""
+        if isinstance(value, np.ndarray):
+            number = float(value.item()) if value.dtype.kind == "f" and value.size == 1 else 0.5
+            return int(number) if number.is_integer() else None
+        known = self._known.get(value)
+        if known is None or known.size != 1 or known.item().factor.denominator != 1:
+            return None
+        found: Extent | None = known.item().rounded()
+        return found
 
     def with_sizes(self, node: Node) -> Node:
         """A node that resizes, with sizes in place of scales that the sizes of images decide."""

@@ -74,3 +74,23 @@ def test_images_that_may_shrink_or_grow_are_refused() -> None:
     constants |= {"two": ints(2), "four": ints(4)}
     with pytest.raises(ModelError, match="may shrink some images and enlarge others"):
         relay_layout.from_onnx(model_of(nodes, constants, 10))
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        "limit = Cast <to=1> (w)  places = Range(begin, limit, step)",
+        "real = Cast <to=1> (w)  limit = Mul(real, step)  places = Range(begin, limit, step)",
+        "limit = Cast <to=11> (w)  places = Range(long_begin, limit, long_step)",
+    ],
+    ids=["length", "product", "doubles"],
+)
+def test_positions_in_floats_are_as_many_as_the_length(positions: str, tmp_path: Path) -> None:
+    nodes = f"""
+        shape = Shape(x)  w = Gather(shape, third)  {positions}  real_places = Cast <to=1> (places)
+        waves = Sin(real_places)  y = Mul(x, waves)
+    """
+    numbers = {"begin": 0.0, "step": 1.0}
+    constants = {"third": ints(3)[0], **{name: np.float32(number) for name, number in numbers.items()}}
+    constants |= {f"long_{name}": np.float64(number) for name, number in numbers.items()}
+    check(tmp_path, nodes, constants, IMAGES, opset=13)
