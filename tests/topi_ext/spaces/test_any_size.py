@@ -6,7 +6,7 @@ import pytest
 
 from relay_layout.targets import resolve_target
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
-from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, any_size_knobs, least_pixels, shorter_knobs
+from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, LONG_RUN, any_size_knobs, least_pixels, shorter_knobs
 from topi_ext.spaces.typical_sizes import SCALES, overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -99,4 +99,4 @@ def test_few_rows_of_products_have_tiles_of_their_own(outputs: int) -> None:
     assert isinstance(knobs, ConvolutionKnobs)
     found = shorter_knobs(pointwise, processor, knobs)
     assert [each.least for each in found] == [each.knobs.tile_pixels for each in found] == [8, 4, 2, 1]
-    assert least_pixels(pointwise, knobs) == max(16, knobs.tile_pixels)
+    assert least_pixels(pointwise, knobs) == max(LONG_RUN, knobs.tile_pixels)
