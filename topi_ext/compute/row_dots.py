@@ -10,7 +10,7 @@ ROW_DOTS = "topi_ext.row_dots"
 """Annotation of the block that computes such products."""
 
 MOST_ROWS = 2
-"""Rows of the first operand up to which transposing the second one takes longer than the product."""
+"""Rows of the first operand for which the second one is not transposed: those of one new word or two."""
 
 
 def row_dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:

@@ -36,6 +36,7 @@ from relay_layout.lower.legalize.convolutions import (
     has_dynamic_images,
     stored_weight,
 )
+from relay_layout.lower.legalize.integers import multiplies_bytes
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
@@ -89,14 +90,10 @@ def _is_of_dynamic_rows(call: relax.Call) -> bool:
     *outer, elements = shape_of(data) or (0,)
     if not isinstance(weight, Constant) or len(shape_of(weight) or ()) != 2 or elements == 0:
         return False
-    if _multiplies_bytes(call):
+    if multiplies_bytes(call):
         return not is_static(outer)
     dtypes = {dtype_of(data), dtype_of(weight), dtype_of(call)}
     return len(dtypes) == 1 and dtypes <= set(DTYPE_BYTES) and is_by_blocks(data)
-
-
-def _multiplies_bytes(product: relax.Call) -> bool:
-    return [dtype_of(each) for each in (*product.args, product)] == ["uint8", "int8", "int32"]
 
 
 @mutator
@@ -152,7 +149,7 @@ class _PixelRows(RowMutator):
         """
         data, weight = call.args
         rows, columns = constant_array(weight).shape
-        if _multiplies_bytes(call):
+        if multiplies_bytes(call):
             plain = constant_array(weight).T[:, :, None, None]
             return _of_bytes(self.rows_of(data), plain, dtype_of(call))
         whole = self.target.float_form(_product_workload(rows, columns, dtype_of(data)))

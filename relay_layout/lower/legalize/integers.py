@@ -61,6 +61,11 @@ def lower_integers(module: tvm.IRModule, by: CpuTarget | Kernel) -> tvm.IRModule
     return visit_functions(_Lowering(module, by), module)
 
 
+def multiplies_bytes(call: relax.Call) -> bool:
+    """Whether a product or a convolution is of uint8 by int8, and gives int32."""
+    return [dtype_of(each) for each in (*call.args, call)] == ["uint8", "int8", "int32"]
+
+
 @mutator
 class _Lowering(PyExprMutator):
     def __init__(self, module: tvm.IRModule, by: CpuTarget | Kernel) -> None:
@@ -79,9 +84,7 @@ class _Lowering(PyExprMutator):
         """A call of the function that computes a product of bytes; others only get their new arguments."""
         call = self.builder_.normalize(super().visit_call_(call))
         name = operator_name(call)
-        if name not in ("nn.conv2d", "matmul") or dtype_of(call) != "int32":
-            return call
-        if [dtype_of(argument) for argument in call.args] != ["uint8", "int8"]:
+        if name not in ("nn.conv2d", "matmul") or not multiplies_bytes(call):
             return call
         lowered = self._convolution(call) if name == "nn.conv2d" else self._product(call)
         return call if lowered is None else lowered
@@ -220,4 +223,4 @@ def _kept(tensor: te.Tensor, index: Sequence[tirx.Var]) -> list[Any]:
     return [0 if int(extent) == 1 else place for extent, place in zip(tensor.shape, index, strict=True)]
 
 
-__all__ = ["Kernel", "lower_integers", "plain_loops"]
+__all__ = ["Kernel", "lower_integers", "multiplies_bytes", "plain_loops"]

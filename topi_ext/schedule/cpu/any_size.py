@@ -35,15 +35,12 @@ def schedule_any_size(
         return with_known_tiles(schedule_convolution(plain, size, chosen).mod["main"], ANNOTATION)
 
     run = _run(plain, workload)
-    found = arranged(workload, knobs)
     if fixed(run) is not None or not shorter:
-        return open_schedule(found)
+        return open_schedule(arranged(workload, knobs))
     *longer, shortest = shorter
-    least = [least_pixels(workload, knobs), *(each.least for each in longer)]
-    nests = [found, *(arranged(each.workload, each.knobs) for each in longer)]
     found = arranged(shortest.workload, shortest.knobs)
-    for pixels, nest in zip(reversed(least), reversed(nests), strict=True):
-        found = either(run >= pixels, nest, found)
+    for each in (*reversed(longer), Shorter(least_pixels(workload, knobs), workload, knobs)):
+        found = either(run >= each.least, arranged(each.workload, each.knobs), found)
     return open_schedule(found)
 
 

@@ -67,6 +67,8 @@ def _of_many_rows(plain: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc |
     sch = open_schedule(plain)
     anchor = _dots_in(sch)
     right = sch.get(anchor).reads[1].source
+    if not holds(plain.params, right):
+        return None
     packing = sch.cache_read(anchor, 1, "global")
     swapped = tirx.IndexMap.from_func(
         lambda *index: [*index[:-2], index[-1], index[-2]], ndim=len(right.shape), index_dtype="int64"
@@ -76,8 +78,6 @@ def _of_many_rows(plain: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc |
     packed = sch.get(anchor).reads[1].source
     func = sch.mod["main"]
     temporaries = list(func.body.block.alloc_buffers)
-    if not holds(func.params, right):
-        return None
     nests = nests_of(func)
     copy = next(nest for nest in nests if holds(stored_by(nest), packed))
     others = [nest for nest in nests if not nest.same_as(copy)]
