@@ -92,6 +92,14 @@ class Requirements:
         if not isinstance(extent, int) and not never_more(least + 1, extent):
             self._note(tirx.GT(extent, as_expression(least)))
 
+    def no_more(self, extent: Extent, most: Extent) -> None:
+        """Ask for an extent of at most ``most``, where nothing tells already. Unsupported where none is."""
+        if never_more(extent, most):
+            return
+        if isinstance(extent, int) and isinstance(most, int):
+            raise Unsupported(f"needs {extent} to be at most {most}")
+        self._note(tirx.LE(as_expression(extent), as_expression(most)))
+
     def _note(self, condition: Any) -> None:
         """Of extents that are computed of data there is nothing to say before a call."""
         text = self._text(condition)

@@ -43,6 +43,26 @@ def all_names(program: Any) -> list[str]:
     ]
 
 
+def input_tensors(program: Any) -> list[Any]:
+    """The nodes of the inputs that are tensors."""
+    names = set(input_names(program))
+    return [
+        node
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in names and isinstance(node.meta.get("val"), torch.Tensor)
+    ]
+
+
+def open_sizes(program: Any) -> dict[tuple[str, int], str]:
+    """By input and axis the symbol that stands for its size, where the program leaves it open."""
+    return {
+        (node.name, axis): str(extent)
+        for node in input_tensors(program)
+        for axis, extent in enumerate(node.meta["val"].shape)
+        if isinstance(extent, torch.SymInt) and str(extent).isidentifier()
+    }
+
+
 def outputs(program: Any) -> Iterator[Any]:
     """What the outputs hold that are not None: tensors without memory, or numbers."""
     (node,) = (node for node in program.graph.nodes if node.op == "output")
@@ -108,15 +128,6 @@ def _may_write(node: Any) -> bool:
 _NORMS = torch.ops.aten.batch_norm.default, torch.ops.aten.instance_norm.default
 """Their fifth argument is whether they compute statistics."""
 
-__all__ = [
-    "all_names",
-    "check_arguments",
-    "input_names",
-    "outputs",
-    "without_constants",
-    "written",
-]
-
 
 def check_types(program: Any, label: str) -> None:
     """ModelError where a value has elements of another type than TVM's importer knows, such as float8."""
@@ -128,3 +139,16 @@ def check_types(program: Any, label: str) -> None:
                 f"{label}: {what} '{node.name}' is {str(value.dtype).removeprefix('torch.')}, which is not "
                 "supported; make it float16 or float32 and export again"
             )
+
+
+__all__ = [
+    "all_names",
+    "check_arguments",
+    "check_types",
+    "input_names",
+    "input_tensors",
+    "open_sizes",
+    "outputs",
+    "without_constants",
+    "written",
+]

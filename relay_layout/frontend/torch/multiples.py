@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from tvm import tirx
 
 from relay_layout.frontend.extents.residues import ALL, Residues, equal_residues
-from relay_layout.frontend.torch.arguments import all_names, input_names
+from relay_layout.frontend.torch.arguments import all_names, input_tensors, open_sizes
 from relay_layout.frontend.torch.guards import rewritten
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -28,29 +28,18 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
 _EXTREMES: dict[str, Callable[[Any, Any], Any]] = {"max": tirx.max, "min": tirx.min}
 
 
-def ask_for_multiples(torch: Any, program: Any) -> list[str]:
+def ask_for_multiples(program: Any) -> list[str]:
     """Let inputs of a decomposed program have extents such as ``2 * s`` where guards leave no other sizes.
 
     TVM reads the extents of inputs alone, and infers all others. Gives conditions for these sizes, such as
     ``x.shape[2] % 8 == 0``. An extent that export has found to be fixed, of which it leaves a symbol that
     prints as its number, becomes the number.
     """
-    inputs = set(input_names(program))
-    tensors = {
-        node.name: node
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in inputs and isinstance(node.meta.get("val"), torch.Tensor)
-    }
-    symbols = {
-        (name, axis): str(extent)
-        for name, node in tensors.items()
-        for axis, extent in enumerate(node.meta["val"].shape)
-        if isinstance(extent, torch.SymInt) and str(extent).isidentifier()
-    }
+    symbols = open_sizes(program)
     residues = _residues(program, all_names(program), symbols)
-    for name, node in tensors.items():
+    for node in input_tensors(program):
         shape = [
-            _asked(extent, residues.get(symbols.get((name, axis), ""), ALL))
+            _asked(extent, residues.get(symbols.get((node.name, axis), ""), ALL))
             for axis, extent in enumerate(node.meta["val"].shape)
         ]
         node.meta["tensor_meta"] = SimpleNamespace(shape=shape, dtype=node.meta["val"].dtype)

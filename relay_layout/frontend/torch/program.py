@@ -69,7 +69,7 @@ def from_torch(
     from relay_layout.frontend.torch.memory import declared_orders
 
     try:
-        module, multiples = _converted(torch, program, label)
+        module, known = _converted(program, label)
         names = input_names(program)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
@@ -77,7 +77,7 @@ def from_torch(
         ranks = {
             name: len(shape_of(one) or ()) for name, one in zip(names, module["main"].params, strict=True)
         }
-        asked = conditions(program, all_names(program), ranks, input_shapes or {}, label, multiples)
+        asked = conditions(program, all_names(program), ranks, input_shapes or {}, label, known)
         module = with_shapes(module, names, input_shapes or {}, label)
         module = with_plain_extents(module, label)
         main = module["main"].with_attr("input_names", names).with_attr(CONDITIONS, asked)
@@ -92,8 +92,8 @@ def from_torch(
         raise ModelError(f"{label} cannot be imported: {reason(error)}") from None
 
 
-def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
-    """A program's module, with its own extents and names, and what its guards say of multiples."""
+def _converted(program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
+    """A program's module, with its own extents and names, and what it asks of sizes but for its guards."""
     # Only now: these lean on torch and on TVM's importer, which needs it.
     from tvm.relax.frontend.torch import from_exported_program
 
@@ -102,6 +102,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
     from relay_layout.frontend.torch.checks import check_operations, check_outputs
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
+    from relay_layout.frontend.torch.counted_rows import row_conditions
     from relay_layout.frontend.torch.decompositions import apart
     from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
     from relay_layout.frontend.torch.memory import check_strides
@@ -119,7 +120,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
         check_types(decomposed, label)
         check_operations(decomposed, known_names(decomposed), label)
         check_arguments(decomposed, label)
-        multiples = ask_for_multiples(torch, decomposed)
+        known = [*ask_for_multiples(decomposed), *row_conditions(decomposed)]
         bodies = ProgramBodies()
         module = from_exported_program(
             decomposed,
@@ -129,7 +130,7 @@ def _converted(torch: Any, program: Any, label: str) -> tuple["tvm.IRModule", li
         )
         module = bodies.added_to(module)
     check_outputs(decomposed, module, label)
-    return module, multiples
+    return module, known
 
 
 def _require_torch() -> Any:

@@ -16,10 +16,12 @@ from relay_layout.graph.uses import variables_read
 from relay_layout.ir import (
     Constant,
     Expression,
+    Extent,
     bindings_of,
     dtype_of,
     is_static,
     operator_name,
+    same_extent,
     shape_of,
     simplify_bindings,
     with_new_variables,
@@ -49,8 +51,8 @@ _OF_ROWS = frozenset(("max", "min", "sum"))
 def join_attention(module: tvm.IRModule) -> tvm.IRModule:
     """Make a function of its own of each attention in "main", which calls it in the place of the operators.
 
-    Joined are float32 products of activations, of known extents but for the batch, where nothing else reads
-    what is between them. Expects operators, not their functions.
+    Joined are float32 products of activations where nothing else reads what is between them. Of a row all
+    extents are known, or as many as there are rows. Expects operators, not their functions.
     """
     main = module["main"]
     bindings = bindings_of(main)
@@ -107,8 +109,7 @@ class _Search:
         read = [each for member in members for each in variables_read(self.values[member])]
         if any(read.count(member) != self.reads[member] for member in members[:-1]):
             return None
-        group = Group(members, self._inputs(members))
-        return group if _has_kernel(self.values[members[0]], last, group.inputs) else None
+        return Group(members, self._inputs(members)) if _has_kernel(self.values[members[0]], last) else None
 
     def _members(self, shares: Expression) -> list[relax.Var]:
         """A product and what is made of it on the way to ``shares``, in order; empty where there is none."""
@@ -177,21 +178,46 @@ def _same_shape(left: Any, right: Any) -> bool:
     return left is not None and right is not None and structural_equal(list(left), list(right))
 
 
-def _has_kernel(first: relax.Call, second: relax.Call, inputs: Sequence[Expression]) -> bool:
-    """Whether rows, columns and depths are known, and each other extent is one of an input's."""
+def _has_kernel(first: relax.Call, second: relax.Call) -> bool:
+    """Whether depths and columns are known, and rows and scores as well, or as many as each other.
+
+    Of an unknown number of rows by another number of scores, few rows have kernels of their own.
+    """
     shapes = [shape_of(operand) or () for call in (first, second) for operand in call.args]
-    matrices = [extent for shape in shapes for extent in shape[-2:]]
-    if not is_static(matrices):
+    rows, scores = shapes[0][-2], shapes[1][-1]
+    depth, columns = shapes[0][-1], shapes[3][-1]
+    if not is_static((depth, columns)) or columns < LEAST_VECTOR:
         return False
-    if min(shapes[1][-1], shapes[3][-1]) < LEAST_VECTOR:
-        return False
-    extents = [extent for operand in inputs for extent in shape_of(operand) or ()]
-    return all(isinstance(extent, int | tirx.Var) for extent in extents)
+    if is_static((rows, scores)):
+        return bool(scores >= LEAST_VECTOR)
+    return same_extent(rows, scores)
+
+
+class _Names:
+    """Variables for extents that are computed of others, which a function is not told."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Any, tirx.Var]] = []
+
+    def named(self, tensor: Expression) -> relax.TensorType:
+        """The type of a tensor whose extents are numbers and variables."""
+        return relax.TensorType([self._name(extent) for extent in shape_of(tensor) or ()], dtype_of(tensor))
+
+    def _name(self, extent: Extent) -> Extent:
+        if isinstance(extent, int | tirx.Var):
+            return extent
+        for known, name in self._known:
+            if structural_equal(known, extent):
+                return name
+        name = tirx.Var(f"extent_{len(self._known)}", "int64")
+        self._known.append((extent, name))
+        return name
 
 
 def _call(builder: relax.BlockBuilder, group: Group, values: Mapping[relax.Var, Expression]) -> relax.Call:
     """The call of a new function that computes the group."""
-    parameters = [relax.Var(f"p{place}", operand.ty) for place, operand in enumerate(group.inputs)]
+    names = _Names()
+    parameters = [relax.Var(f"p{place}", names.named(operand)) for place, operand in enumerate(group.inputs)]
     own = relax.BlockBuilder()
     with own.function("attention", parameters, attrs={PRIMITIVE: 1}, private=True):
         with own.dataflow():

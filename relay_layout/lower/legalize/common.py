@@ -15,7 +15,7 @@ from relay_layout.lower.legalize.elementwise import (
     ordered_call,
     sign_call,
 )
-from relay_layout.lower.legalize.gathering import gather_elements_call, gather_nd_call
+from relay_layout.lower.legalize.gathering import gather_elements_call, gather_nd_call, take_call
 from relay_layout.lower.legalize.reductions import (
     extreme_call,
     first_place_call,
@@ -41,6 +41,7 @@ COMMON_LEGALIZERS: dict[str, Legalizer] = {
     "nn.layer_norm": layer_norm_call,
     "nn.rms_norm": rms_norm_call,
     "reshape": reshape_call,
+    "take": take_call,
 }
 """By operator."""
 

@@ -22,7 +22,6 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
-    with_attributes,
 )
 from relay_layout.lower.dynamic_shapes.image_tiles import tiled_call
 from relay_layout.lower.dynamic_shapes.row_blocks import in_blocks, is_by_blocks
@@ -149,13 +148,6 @@ def _is_by_pairs(call: relax.Call, target: CpuTarget) -> bool:
     if min(len(left), len(right)) < 2 or not is_static((left[-2], *right[-2:])):
         return False
     return left[-2] >= FEWEST_ROWS and right[-2] > 1
-
-
-def _take(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Indices outside are those at the edge, where TVM's mode "fast" would read what lies beyond."""
-    if str(call.attrs.mode) == "fast":
-        call = builder.normalize(with_attributes(call, call.args, mode="clip"))
-    return default_call(builder, call)
 
 
 def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -306,7 +298,6 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
     "strided_slice": _slice,
-    "take": _take,
     "topk": topk_call,
     "nn.max_pool2d": _max_pool2d,
     "nn.avg_pool2d": _avg_pool2d,

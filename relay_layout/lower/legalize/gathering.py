@@ -14,6 +14,13 @@ from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.selection import chosen
 
 
+def take_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """TVM's, of places that are all within memory: its mode "fast" would read what lies beyond."""
+    if str(call.attrs.mode) == "fast":
+        call = builder.normalize(with_attributes(call, call.args, mode="clip"))
+    return default_call(builder, call)
+
+
 def gather_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """TVM's, of places along several axes that are all within memory."""
     first = int(call.attrs.batch_dims)
@@ -61,4 +68,4 @@ def _within_extent(place: Any, extent: Any) -> Any:
     return te.max(te.min(from_front, extent - 1), tirx.const(0, place.ty.dtype))
 
 
-__all__ = ["gather_elements_call", "gather_nd_call"]
+__all__ = ["gather_elements_call", "gather_nd_call", "take_call"]

@@ -209,7 +209,9 @@ def _take_with_batches(scope: Scope, operands: Sequence[Expression], given: Attr
     batches = axis_of(given.batch_dims, rank_of(indices) + 1, "batch_dims")
     if batches > axis or static_extents(data)[:batches] != static_extents(indices)[:batches]:
         raise ModelError(f"batch_dims {given.batch_dims} does not fit axis {axis} and the shapes")
-    return scope.builder.call_te(topi.take, data, indices, axis, batches, given.mode)
+    # "fast" would read what lies beyond the data.
+    mode = "clip" if given.mode == "fast" else given.mode
+    return scope.builder.call_te(topi.take, data, indices, axis, batches, mode)
 
 
 _BATCHED_TAKE = CarriedForm("take", "data indices", "TakeAttrs", _take_with_batches)

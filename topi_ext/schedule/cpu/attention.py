@@ -5,6 +5,7 @@ rows after the other passes through the first product, row by row through all st
 through the second product.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -15,6 +16,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.extents import fixed
 from topi_ext.ir import conjunction, conjuncts, holds, loads_of, sequence, stored_by, substitute, uses
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
@@ -25,8 +27,9 @@ from topi_ext.schedule.blocks import (
     loop_extent,
     open_schedule,
 )
-from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange, arrange_block, finished
+from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange, arrange_block, finished, with_plain_loops
 from topi_ext.schedule.cpu.product import (
+    USUAL_EXTENT,
     Tile,
     arrange_product,
     is_product,
@@ -38,6 +41,8 @@ from topi_ext.schedule.cpu.product import (
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
+from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import fused_loops, inside, nests_of, outer_loops, with_nests
 from topi_ext.schedule.work import block_cycles
 
@@ -50,6 +55,14 @@ MOST_ROWS = 128
 FEWEST_ROWS = 8
 """The smallest block, even if its scores take more than their share of the cache."""
 
+ROWS_OF_ANY_SIZE = {1: 1, 8: 8, 16: 16, 32: 512}
+"""Rows of a block where their number is not known, and from how many rows on: the last block may compute most
+of its rows for the second time. Measured: larger blocks gain nothing more up to 4096 rows.
+"""
+
+_TILED = "topi_ext.tiled_attention"
+"""Annotation of the blocks that write the accumulators of a tile."""
+
 PRODUCTS = 2
 """Matrix products of an attention: scores, and the weighted sum of values."""
 
@@ -58,53 +71,120 @@ class Attention(ProcessorRule):
     """Schedules functions of two products, where rows of the second depend on the same rows of the first."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for symbolic rows, columns or depth, for fewer than 4 columns, and for any other function."""
-        return _schedule(func, processor)
+        """None for a symbolic depth or width of the values, for fewer than 4 columns, and for any other
+        function.
+        """
+        found = _Attention.of(func, processor)
+        if found is None:
+            return None
+        rows, scores, depth, columns = found.extents
+        if depth is None or columns is None or columns < LEAST_VECTOR:
+            return None
+        if rows is None or scores is None:
+            return open_schedule(_of_any_size(func, depth, columns, processor))
+        if scores < LEAST_VECTOR:
+            return None
+        form = best_form(rows, scores, depth, columns, found.multiplying(), found.images)
+        return open_schedule(found.by_blocks(form))
 
 
-def _schedule(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-    sch = open_schedule(func)
-    inline_copies(sch)
-    products = [block for block in child_blocks(sch) if is_product(sch, block)]
-    if len(products) != PRODUCTS:
-        return None
-    first, second = products
-    (rows, scores, depth), (_, columns, _) = (_extents(sch, block) for block in products)
-    if rows is None or scores is None or depth is None or columns is None:
-        return None
-    if min(scores, columns) < LEAST_VECTOR:
-        return None
-    around = fuse_epilogue(sch, second)
-    made = sch.get(first).writes[0].source
-    steps, apart = _made_of(sch, made, around.before)
-    if around.after or not steps:
-        return None
-    lanes = processor.lanes(4)
-    # The second product reads each of its rows many times.
-    steps = [*inline_cheap(sch, steps[:-1], lanes), steps[-1]]
-    batch = len(sch.get_loops(first)) - 3
-    if common_rows(sch, steps) <= batch:
-        return None
-    images = prod(loop_extent(sch, loop) or 1 for loop in sch.get_loops(first)[:batch])
-    pairs = all(multiplies_pairs(sch, block) for block in products)
-    form = best_form(rows, scores, depth, columns, multiplying(processor, pairs=pairs), images)
-    work = sum(block_cycles(sch, block, lanes) for block in (first, *steps, second))
-    parallel = work > processor.parallel_cycles
-    for block in apart:
-        arrange_block(sch, block, lanes, processor.parallel_cycles)
-    for block in steps:
-        arrange(sch, block, Arrangement(lanes, parallel=False, rows=batch + 1))
-    stored = arrange_product(sch, first, None, form.first, block_rows=form.rows)
-    for block in (stored, steps[-1]):
-        _spread_rows(sch, block)
-    arrange_product(sch, second, around.epilogue, form.second, block_rows=form.rows)
-    blocked = _by_blocks(sch.mod["main"], made, batch, (rows, form.rows), parallel)
-    return open_schedule(finished(blocked))
+@dataclass(frozen=True)
+class _Attention:
+    """The blocks of an attention in a schedule of its own: the two products, the steps between them, and what
+    is ``apart`` because it depends on no score.
+    """
+
+    sch: Schedule
+    processor: Processor
+    first: SBlock
+    steps: list[SBlock]
+    second: SBlock
+    epilogue: SBlock | None
+    apart: list[SBlock]
+
+    @classmethod
+    def of(cls, func: tirx.PrimFunc, processor: Processor) -> "_Attention | None":
+        """None for other functions."""
+        sch = open_schedule(func)
+        inline_copies(sch)
+        products = [block for block in child_blocks(sch) if is_product(sch, block)]
+        if len(products) != PRODUCTS:
+            return None
+        first, second = products
+        around = fuse_epilogue(sch, second)
+        steps, apart = _made_of(sch, sch.get(first).writes[0].source, around.before)
+        if around.after or not steps:
+            return None
+        # The second product reads each of its rows many times.
+        steps = [*inline_cheap(sch, steps[:-1], processor.lanes(4)), steps[-1]]
+        found = cls(sch, processor, first, steps, second, around.epilogue, apart)
+        return found if common_rows(sch, steps) > found.batch else None
+
+    @property
+    def extents(self) -> tuple[int | None, int | None, int | None, int | None]:
+        """Rows, scores of a row, depth, and columns of the result; None for symbolic ones."""
+        (rows, scores, depth), (_, columns, _) = (
+            [loop_extent(self.sch, loop) for loop in self.sch.get_loops(block)[-3:]]
+            for block in (self.first, self.second)
+        )
+        return rows, scores, depth, columns
+
+    @property
+    def batch(self) -> int:
+        """How many axes of both products are before their rows."""
+        return len(self.sch.get_loops(self.first)) - 3
+
+    @property
+    def images(self) -> int:
+        """How many matrices are multiplied; symbolic extents count as one."""
+        loops = self.sch.get_loops(self.first)[: self.batch]
+        return prod(loop_extent(self.sch, loop) or 1 for loop in loops)
+
+    def multiplying(self) -> Processor:
+        """The processor as the products see it."""
+        pairs = all(multiplies_pairs(self.sch, block) for block in (self.first, self.second))
+        return multiplying(self.processor, pairs=pairs)
+
+    def by_blocks(self, form: "Form") -> tirx.PrimFunc:
+        """The function, of which no other schedule may be made of the same object."""
+        sch, lanes = self.sch, self.processor.lanes(4)
+        batch, made = self.batch, sch.get(self.first).writes[0].source
+        symbolic = None in self.extents
+        work = sum(block_cycles(sch, block, lanes) for block in (self.first, *self.steps, self.second))
+        parallel = work > self.processor.parallel_cycles
+        for block in self.apart:
+            arrange_block(sch, block, lanes, self.processor.parallel_cycles)
+        for block in self.steps:
+            width = min(lanes, form.first.lanes) if symbolic else lanes
+            arrange(sch, block, Arrangement(width, parallel=False, rows=batch + 1, symbolic_rows=symbolic))
+        for block in (self.first, self.second):
+            sch.annotate(block, _TILED, 1)
+        stored = arrange_product(sch, self.first, None, form.first, block_rows=form.rows)
+        for block in (stored, self.steps[-1]):
+            _spread_rows(sch, block)
+        arrange_product(sch, self.second, self.epilogue, form.second, block_rows=form.rows)
+        func = with_known_tiles(sch.mod["main"], _TILED) if symbolic else sch.mod["main"]
+        return finished(_by_blocks(func, made, batch, form.rows, parallel))
 
 
-def _extents(sch: Schedule, block: SBlock) -> list[int | None]:
-    """Rows, columns and depth of a product; None for symbolic ones."""
-    return [loop_extent(sch, loop) for loop in sch.get_loops(block)[-3:]]
+def _of_any_size(func: tirx.PrimFunc, depth: int, columns: int, processor: Processor) -> tirx.PrimFunc:
+    """The function for any number of rows and of scores, which takes the largest form that fits these."""
+    plain = with_named_extents(func)
+
+    def attention() -> _Attention:
+        found = _Attention.of(plain, processor)
+        if found is None:
+            raise RuntimeError("an attention is none any more with names for its extents")
+        return found
+
+    known = attention()
+    loops = known.sch.get_loops(known.first)[-3:-1]
+    rows, scores = (known.sch.get(loop).extent for loop in loops)
+    whole = with_plain_loops(plain, processor)
+    for form in forms_of_any_size(depth, columns, known.multiplying()):
+        fits = tirx.all(rows >= ROWS_OF_ANY_SIZE[form.rows], scores >= form.first.vectors * form.first.lanes)
+        whole = either(fits, attention().by_blocks(form), whole)
+    return whole
 
 
 def _made_of(sch: Schedule, buffer: Any, blocks: list[SBlock]) -> tuple[list[SBlock], list[SBlock]]:
@@ -132,13 +212,20 @@ class Form:
 
 
 def best_form(
-    rows: int, scores: int, depth: int, columns: int, processor: Processor, images: int = 1
+    rows: int,
+    scores: int,
+    depth: int,
+    columns: int,
+    processor: Processor,
+    images: int = 1,
+    heights: Iterable[int] | None = None,
 ) -> Form:
     """The form with the fewest cycles for products and for reading their second operands.
 
     These operands are read from the second-level cache, a quarter of which is left to a block's scores: once
     per block if the columns of a tile fit the first-level cache, otherwise once per tile. ``images`` is the
-    batch times the heads; threads share the blocks of all of them.
+    batch times the heads; threads share the blocks of all of them. ``heights`` are the rows of blocks
+    that are considered.
     """
     most = max(FEWEST_ROWS, processor.l2_bytes // (4 * scores * _WIDTH))
 
@@ -155,12 +242,21 @@ def best_form(
 
     forms = [
         Form(height, first, second)
-        for height in range(1, min(rows, most, MOST_ROWS) + 1)
+        for height in heights or range(1, min(rows, most, MOST_ROWS) + 1)
         for first, second in product(tiles(height, scores, processor), tiles(height, columns, processor))
         if height % first.rows == height % second.rows == 0
     ]
     # Of equal ones the larger tiles, which read less.
     return min(forms, key=lambda form: (total(form), -form.first.rows - form.second.rows))
+
+
+def forms_of_any_size(depth: int, columns: int, processor: Processor) -> list[Form]:
+    """Forms for an unknown number of rows and of scores, those of fewer rows and scores first."""
+    usual = dict.fromkeys(ROWS_OF_ANY_SIZE, USUAL_EXTENT) | {1: LEAST_VECTOR, 8: processor.lanes(4)}
+    return [
+        best_form(height, usual[height], depth, columns, processor, heights=[height])
+        for height in ROWS_OF_ANY_SIZE
+    ]
 
 
 def _spread_rows(sch: Schedule, block: SBlock) -> None:
@@ -173,7 +269,7 @@ def _spread_rows(sch: Schedule, block: SBlock) -> None:
 
 
 def _by_blocks(
-    func: tirx.PrimFunc, scores: Any, batch: int, all_and_own: tuple[int, int], parallel: bool
+    func: tirx.PrimFunc, scores: Any, batch: int, block_rows: int, parallel: bool
 ) -> tirx.PrimFunc:
     """The function with one loop over all blocks of rows, around everything that is done to a block.
 
@@ -188,11 +284,12 @@ def _by_blocks(
         else:
             apart.append(nest)
     first, *steps, second = around
-    rows, block_rows = all_and_own
     loop, values = fused_loops(outer_loops(first, batch + 1), parallel)
     *images, block = values
     start = block * block_rows
-    if rows % block_rows:
+    rows = scores.shape[-2]
+    known = fixed(rows)
+    if known is None or known % block_rows:
         # The last block is moved back to end with the rows; rows in two blocks are computed twice.
         start = tirx.min(start, rows - block_rows)
     row = tirx.Var("own_row", block.ty)

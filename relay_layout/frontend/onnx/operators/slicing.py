@@ -242,6 +242,9 @@ def _gather(node: Node) -> Value:
         return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
     if isinstance(indices, np.ndarray) and indices.size:
         node.requirements.more(shape[axis], max(int(indices.max()), -int(indices.min()) - 1))
+    counted = node.signs.end(indices)
+    if counted is not None:
+        node.requirements.no_more(counted, shape[axis])
     places = node.tensor(1)
     if not node.is_natural(1):
         places = from_the_front(node, places, shape[axis])

@@ -56,6 +56,14 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         (1, 4, 2),
         "x.shape[1] <= 3, got x.shape[1] = 4",
     ),
+    "rows of a table by numbers that are counted": (
+        "(float[1,S,2] x) => (float y) <float[3,2] t = {1,2,3,4,5,6}, int64 z = {0}, int64 a = {1},"
+        " int64[1] f = {0}> { d = Shape <start=1, end=2> (x)  n = Squeeze (d)  r = Range (z, n, a)"
+        "  i = Unsqueeze (r, f)  p = Gather (t, i)  y = Add (x, p) }",
+        (1, 3, 2),
+        (1, 4, 2),
+        "x.shape[1] <= 3, got x.shape[1] = 4",
+    ),
     "two tables cut to the sequence": (
         "(float[1,S,2] x) => (float y) <float[1,3,2] t = {1,2,3,4,5,6}, float[1,2,2] u = {1,2,3,4},"
         " int64[1] z = {0}, int64[1] a = {1}>"

@@ -200,6 +200,41 @@ def test_symbolic_matrices_are_not_joined(name: str) -> None:
     assert "attention" not in calls(join_attention(module_of(plain, **(SHAPES | known))))
 
 
+def _masked(emit: Any, given: dict[str, relax.Var]) -> Any:
+    scores = emit(op.add(emit(op.matmul(given["q"], given["k"])), given["m"]))
+    return op.matmul(emit(op.nn.softmax(scores, -1)), given["v"])
+
+
+@pytest.mark.parametrize("number", [1, 5, 18, 70, 520])
+@pytest.mark.parametrize("precision", [None, "bf16"])
+@pytest.mark.parametrize("is_product", [False, True], ids=["", "height by width"])
+def test_as_many_rows_as_scores(is_product: bool, precision: str | None, number: int) -> None:
+    """Of a text of any length, or of the pixels of an image of any size."""
+    if precision == "bf16" and not {"avx512bf16"} <= (cpu_features() or set()):
+        pytest.skip("this machine does not multiply bfloat16 by vectors")
+    images, side = tirx.Var("n", "int64"), tirx.Var("h", "int64")
+    pixels = side * (side + 1) if is_product else side
+    module = module_of(
+        _masked,
+        q=(images, 3, pixels, 8),
+        k=(images, 3, 8, pixels),
+        v=(images, 3, pixels, 12),
+        m=(images, 1, 1, pixels),
+        x=(side,),
+    )
+    assert calls(join_attention(module)) == ["attention"]
+    given = int(number**0.5) if is_product else number
+    rows = given * (given + 1) if is_product else number
+    rng = np.random.default_rng(number)
+    shapes = [(2, 3, rows, 8), (2, 3, 8, rows), (2, 3, rows, 12), (2, 1, 1, rows)]
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    query, key, value, mask = (array.astype("float64") for array in arrays)
+    found = run(module, [*arrays, np.zeros(given, "float32")], precision=precision)
+    allowed = 2e-5 if precision is None else 0.02
+    expected = softmax(query @ key + mask) @ value
+    np.testing.assert_allclose(found, expected, rtol=0, atol=allowed * np.abs(expected).max())
+
+
 def test_few_columns_are_not_joined() -> None:
     few = SHAPES | {"v": (2, 3, 21, 3)}
     assert "attention" not in calls(join_attention(module_of(plain, **few)))

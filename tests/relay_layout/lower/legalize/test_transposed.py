@@ -287,7 +287,11 @@ def test_others_keep_their_loops(case: Case) -> None:
 def test_a_symbolic_image_has_phases() -> None:
     rows = tirx.Var("rows", "int64")
     module = module_of(Case(), arrays(Case())[1], image=(rows, 5))
-    assert kernels(module) == ["conv2d", "spread_phases"]
+    found = kernels(module)
+    # Convolutions of any size may be Winograd's, in several kernels.
+    assert "conv2d" in found
+    assert found[-1] == "spread_phases"
+    assert "conv2d_transpose" not in found
 
 
 def test_an_input_as_weight_keeps_its_loops() -> None:

@@ -145,6 +145,27 @@ def test_a_symbolic_batch() -> None:
     )
 
 
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("batch", [False, True], ids=["", "batch"])
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 7, 8, 15, 16, 17, 31, 49, 64, 100, 257])
+def test_any_number_of_rows(number: int, batch: bool, cpu: str | None) -> None:
+    arrays = operands((2, 3), number, number, 12, 21)
+    length = tirx.Var("t", "int64")
+    images = (tirx.Var("n", "int64") if batch else 2, 3)
+    shapes = [(*images, length, 12), (*images, 12, length), (*images, length, 21)]
+    tensors = [te.placeholder(shape, "float32", name) for shape, name in zip(shapes, "qkv", strict=True)]
+    result = topi.nn.matmul(softmax(topi.nn.matmul(*tensors[:2])), tensors[2])
+    check_kernel(
+        prim_func([*tensors, result], "int64"),
+        target_for(cpu),
+        arrays,
+        expected(arrays),
+        tolerance=2e-6,
+        case=[array.shape for array in arrays],
+        schedule=lambda func, target: scheduled_by(Attention(), func, target),
+    )
+
+
 @pytest.mark.parametrize(("scores", "apart"), [(601, 39 * 16), (1024, 65 * 16)])
 def test_scores_are_those_of_a_block(scores: int, apart: int) -> None:
     """No temporary is as long as all rows; and rows begin an odd number of cache lines of 16 scores apart."""
