@@ -57,7 +57,7 @@ FEWEST_ROWS = 8
 
 ROWS_OF_ANY_SIZE = {1: 1, 8: 8, 16: 16, 32: 512}
 """Rows of a block where their number is not known, and from how many rows on: the last block may compute most
-of its rows for the second time. Measured: larger blocks gain nothing more up to 4096 rows.
+of its rows for the second time. Measured: larger blocks gain little more up to 4096 rows.
 """
 
 _TILED = "topi_ext.tiled_attention"
