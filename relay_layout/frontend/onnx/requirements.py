@@ -97,7 +97,7 @@ class Requirements:
         if never_more(extent, most):
             return
         if isinstance(extent, int) and isinstance(most, int):
-            raise Unsupported(f"needs {extent} to be at most {most}")
+            raise Unsupported(f"needs {extent} elements along an axis of {most}")
         self._note(tirx.LE(as_expression(extent), as_expression(most)))
 
     def _note(self, condition: Any) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from relay_layout.frontend.extents.arithmetic import simplify
 from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.values import Extents, Value
-from relay_layout.ir import Extent, as_extent
+from relay_layout.ir import Extent
 
 _NATURAL = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "TopK": 1}
 """Which output of an operator holds indices that count from the front."""
@@ -72,7 +73,7 @@ class Signs:
 
 def _number(value: Value) -> Extent:
     (number,) = (value.array if isinstance(value, Extents) else np.asarray(value)).reshape(-1)
-    return int(number) if isinstance(number, np.integer) else as_extent(number)
+    return simplify(number)
 
 
 __all__ = ["Signs"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import tvm
 from tvm import relax, tirx
-from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import (
@@ -22,6 +21,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     same_extent,
+    same_extents,
     shape_of,
     simplify_bindings,
     with_new_variables,
@@ -175,7 +175,7 @@ class _Search:
 
 
 def _same_shape(left: Any, right: Any) -> bool:
-    return left is not None and right is not None and structural_equal(list(left), list(right))
+    return left is not None and right is not None and same_extents(left, right)
 
 
 def _has_kernel(first: relax.Call, second: relax.Call) -> bool:
@@ -207,7 +207,7 @@ class _Names:
         if isinstance(extent, int | tirx.Var):
             return extent
         for known, name in self._known:
-            if structural_equal(known, extent):
+            if same_extent(known, extent):
                 return name
         name = tirx.Var(f"extent_{len(self._known)}", "int64")
         self._known.append((extent, name))

@@ -81,7 +81,8 @@ class Attention(ProcessorRule):
         if depth is None or columns is None or columns < LEAST_VECTOR:
             return None
         if rows is None or scores is None:
-            return open_schedule(_of_any_size(func, depth, columns, processor))
+            forms = forms_of_any_size(depth, columns, found.multiplying())
+            return open_schedule(_of_any_size(func, forms, processor))
         if scores < LEAST_VECTOR:
             return None
         form = best_form(rows, scores, depth, columns, found.multiplying(), found.images)
@@ -146,7 +147,7 @@ class _Attention:
         return multiplying(self.processor, pairs=pairs)
 
     def by_blocks(self, form: "Form") -> tirx.PrimFunc:
-        """The function, of which no other schedule may be made of the same object."""
+        """The function in blocks of rows; once, because it uses up the schedule."""
         sch, lanes = self.sch, self.processor.lanes(4)
         batch, made = self.batch, sch.get(self.first).writes[0].source
         symbolic = None in self.extents
@@ -155,7 +156,7 @@ class _Attention:
         for block in self.apart:
             arrange_block(sch, block, lanes, self.processor.parallel_cycles)
         for block in self.steps:
-            width = min(lanes, form.first.lanes) if symbolic else lanes
+            width = form.first.lanes if symbolic else lanes
             arrange(sch, block, Arrangement(width, parallel=False, rows=batch + 1, symbolic_rows=symbolic))
         for block in (self.first, self.second):
             sch.annotate(block, _TILED, 1)
@@ -167,23 +168,17 @@ class _Attention:
         return finished(_by_blocks(func, made, batch, form.rows, parallel))
 
 
-def _of_any_size(func: tirx.PrimFunc, depth: int, columns: int, processor: Processor) -> tirx.PrimFunc:
-    """The function for any number of rows and of scores, which takes the largest form that fits these."""
+def _of_any_size(func: tirx.PrimFunc, forms: Iterable["Form"], processor: Processor) -> tirx.PrimFunc:
+    """The function for any number of rows and of scores, which takes the last of ``forms`` that fits."""
     plain = with_named_extents(func)
-
-    def attention() -> _Attention:
+    whole = with_plain_loops(plain, processor)
+    for form in forms:
         found = _Attention.of(plain, processor)
         if found is None:
             raise RuntimeError("an attention is none any more with names for its extents")
-        return found
-
-    known = attention()
-    loops = known.sch.get_loops(known.first)[-3:-1]
-    rows, scores = (known.sch.get(loop).extent for loop in loops)
-    whole = with_plain_loops(plain, processor)
-    for form in forms_of_any_size(depth, columns, known.multiplying()):
+        rows, scores = (found.sch.get(loop).extent for loop in found.sch.get_loops(found.first)[-3:-1])
         fits = tirx.all(rows >= ROWS_OF_ANY_SIZE[form.rows], scores >= form.first.vectors * form.first.lanes)
-        whole = either(fits, attention().by_blocks(form), whole)
+        whole = either(fits, found.by_blocks(form), whole)
     return whole
 
 

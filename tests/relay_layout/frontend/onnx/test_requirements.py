@@ -114,6 +114,18 @@ def test_sizes_that_a_graph_cannot_have(case: str, tmp_path: Path) -> None:
     assert str(error.value) == f"the model was exported for inputs of which {told}"
 
 
+def test_more_rows_than_a_table_has() -> None:
+    """As many for each image of an open batch, so that the numbers are known but for how often."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> open (float[N,4,2] x) => (float y)'
+        " <float[3,2] t = {1,2,3,4,5,6}, int64 z = {0}, int64 a = {1}>"
+        " { d = Shape <start=1, end=2> (x)  n = Squeeze (d)  r = Range (z, n, a)"
+        "  s = Shape <end=2> (x)  e = Expand (r, s)  p = Gather (t, e)  y = Add (x, p) }"
+    )
+    with pytest.raises(ModelError, match=r"node 'p' \(Gather\) needs 4 elements along an axis of 3"):
+        relay_layout.compile(model)
+
+
 def test_matrices_that_may_not_fit() -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 18]> open (float[1,2,K] x, float[1,4,M] z) => (float y) '
