@@ -83,8 +83,13 @@ class GraphModuleDebug(GraphModule):
         self.set_input(**input_dict)
         measured, operators = self.module.profile(_REPEAT)
         found = (*measured.calls, *measured.calls_of_bodies)
-        total = sum(taken for _, taken in found) or 1.0
-        rows = [(name, taken, 100 * taken / total, operators.get(name, "")) for name, taken in found]
+        total = sum(taken for _, taken in found)
+        # Kernels that take as long as each other have all times taken off with that of observing.
+        shares = [100 * (taken / total if total else 1 / len(found)) for _, taken in found]
+        rows = [
+            (name, taken, share, operators.get(name, ""))
+            for (name, taken), share in zip(found, shares, strict=True)
+        ]
         return Report(tuple(dict(zip(_COLUMNS, row, strict=True)) for row in rows), measured.run_us)
 
     def run_individual(

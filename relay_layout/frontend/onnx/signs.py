@@ -52,7 +52,7 @@ class Signs:
     def is_natural(self, value: Value) -> bool:
         """Whether a value holds no negative numbers, as far as is known."""
         if isinstance(value, np.ndarray):
-            return value.dtype.kind in "iu" and bool((value >= 0).all())
+            return _are_integers(value) and bool((value >= 0).all())
         return isinstance(value, Extents) or value in self._natural
 
     def end(self, value: Value) -> Extent | None:
@@ -61,7 +61,7 @@ class Signs:
 
     def _counts(self, ends: Sequence[Value], result: Value) -> bool:
         """Whether a range of these ends has no negative number; notes where it ends."""
-        if not all(isinstance(value, np.ndarray | Extents) for value in ends):
+        if not all(isinstance(value, Extents) or _are_integers(value) for value in ends):
             return False
         start, limit, step = map(_number, ends)
         if not isinstance(step, int) or step < 1 or not never_more(0, start):
@@ -69,6 +69,11 @@ class Signs:
         if step == 1:
             self._end[result] = limit
         return True
+
+
+def _are_integers(value: Value) -> bool:
+    """Whether a value is known, in integers."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
 
 
 def _number(value: Value) -> Extent:

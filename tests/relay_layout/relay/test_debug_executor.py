@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,6 +37,16 @@ def test_a_profile_has_all_kernels(library):
     assert json.loads(report.json())["run_us"] == report.run_us > 0
     assert all(name in str(report) for name in names)
     assert len(module.run_individual(number=2, repeat=1)) == len(names)
+
+
+def test_kernels_that_take_as_long_as_each_other(library, monkeypatch):
+    module = relay.debug_executor.create(library.get_graph_json(), library.get_lib(), tvm.cpu(), "folder")
+    module.set_input("x", DATA)
+    measured, operators = module.module.profile(1)
+    tied = replace(measured, calls=tuple((name, 0.0) for name, _ in measured.calls))
+    monkeypatch.setattr(module.module, "profile", lambda repeat: (tied, operators))
+    calls = module.profile().calls
+    assert [call["Percent"] for call in calls] == [pytest.approx(100 / len(calls))] * len(calls)
 
 
 def test_the_constructor_of_later_scripts(library):
