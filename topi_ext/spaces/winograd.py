@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import get_args
 
 from topi_ext.divisors import divisors
@@ -70,9 +70,13 @@ def winograd_knobs(
     for tile in winograd_tile_sizes(workload):
         rows, columns = winograd_tiles(workload, tile)
         pad_at: PadAt = "chunk" if has_border(workload, tile) else "stage"
-        for count in divisors(rows):
-            yield from _chunked(workload, processor, tile, columns * count, "pixels", count, pad_at)
-        yield from _chunked(workload, processor, tile, columns * rows, "channels")
+        found = [
+            _all_knobs(workload, processor, tile, columns * count, "pixels", count, pad_at)
+            for count in divisors(rows)
+        ]
+        found.append(_all_knobs(workload, processor, tile, columns * rows, "channels"))
+        for knobs in itertools.chain.from_iterable(found):
+            yield winograd_cycles(workload, processor, knobs), knobs
 
 
 def winograd_any_size_knobs(
@@ -96,25 +100,23 @@ def winograd_any_size_knobs(
             for size, count in sizes.items()
         ]
         for order, chunk in itertools.product(get_args(Order), ANY_SIZE_CHUNKS):
-            found = [
-                [
-                    (cycles * share, knobs)
-                    for cycles, knobs in _chunked(
-                        strip_of(workload, tile, -(-number // chunk) * chunk),
-                        processor,
-                        tile,
-                        chunk,
-                        order,
-                        chunk,
-                    )
-                ]
-                for number, share in tiles
-            ]
-            for same in zip(*found, strict=True):
-                yield sum(cycles for cycles, _ in same), same[0][1]
+            for knobs in _all_knobs(workload, processor, tile, chunk, order, chunk):
+                cycles = (
+                    share * _strip_cycles(workload, processor, knobs, number) for number, share in tiles
+                )
+                yield sum(cycles), knobs
 
 
-def _chunked(
+def _strip_cycles(
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int
+) -> float:
+    """Cycles of so many tiles, whatever images they are of; the last chunk of ``knobs.rows`` is shorter."""
+    whole = ceil(tiles / knobs.tile_pixels) * knobs.tile_pixels
+    turns = ceil(tiles / knobs.rows) if knobs.order == "channels" else 1
+    return winograd_cycles(strip_of(workload, knobs.tile, whole), processor, knobs, turns=turns)
+
+
+def _all_knobs(
     workload: ConvolutionWorkload,
     processor: Processor,
     tile: int,
@@ -122,18 +124,17 @@ def _chunked(
     order: Order,
     rows: int = 1,
     pad_at: PadAt = "stage",
-) -> Iterator[tuple[float, WinogradKnobs]]:
-    """The knobs with chunks of ``pixels`` Winograd tiles, each with its estimated cycles."""
+) -> Iterator[WinogradKnobs]:
+    """The knobs with chunks of ``pixels`` Winograd tiles."""
     in_lanes = _lanes(workload.in_channels, block_of(workload.data_layout, "C"), processor)
     out_lanes = _lanes(workload.out_channels, block_of(workload.out_layout, "C"), processor)
     if min(in_lanes, out_lanes) < SMALLEST_VECTOR:
         return
     vectors = workload.out_channels // out_lanes
     for register_tile in _register_tiles(workload, pixels, vectors, out_lanes, processor):
-        knobs = WinogradKnobs(
+        yield WinogradKnobs(
             tile, in_lanes, out_lanes, *register_tile, order, rows, pad_at, processor.prefetch
         )
-        yield winograd_cycles(workload, processor, knobs), knobs
 
 
 def has_border(workload: ConvolutionWorkload, tile: int) -> bool:
@@ -169,8 +170,12 @@ def winograd_cycles(
     processor: Processor,
     knobs: WinogradKnobs,
     loops: WinogradLoops | None = None,
+    turns: int = 1,
 ) -> float:
-    """Cycles over all threads; ``loops`` are those of the compiled kernel, else estimated."""
+    """Cycles over all threads; ``loops`` are those of the compiled kernel, else estimated.
+
+    In order "channels" a thread computes all tiles of its channels in so many ``turns``.
+    """
     rows, columns = winograd_tiles(workload, knobs.tile)
     batch, threads = workload.planes, processor.threads
     tiles = batch * rows * columns
@@ -186,14 +191,14 @@ def winograd_cycles(
     out_vectors = tiles * workload.out_channels * SUM_BYTES / processor.vector_bytes
     narrow = max(1.0, processor.lanes(data_bytes) / knobs.in_lanes)
     transform = in_vectors * loops.data * narrow + out_vectors * loops.result
-    chunks = batch * (
-        rows // knobs.rows
-        if knobs.order == "pixels"
-        else workload.out_channels // (knobs.out_lanes * knobs.tile_channels)
-    )
-    imbalance = -(-chunks // threads) * threads / chunks
+    # What the chunks, which threads share, are made of, and how many of them are one.
+    parts, size = batch * rows, knobs.rows
+    if knobs.order == "channels":
+        parts, size = batch * workload.out_channels // (knobs.out_lanes * knobs.tile_channels), 1
+    chunks = ceil(parts / size)
+    imbalance = min(parts, ceil(chunks / threads) * size) * threads / parts
     # Weights and tiles are fetched while the products are computed.
-    fetch = _weight_cycles(workload, processor, knobs, chunks) + _rereads(
+    fetch = _weight_cycles(workload, processor, knobs, chunks, turns) + _rereads(
         workload, processor, knobs, tiles, chunks
     )
     multiply *= imbalance
@@ -218,12 +223,13 @@ def _estimated_loops(
 
 
 def _weight_cycles(
-    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int
+    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, chunks: int, turns: int
 ) -> float:
     """Cycles to load the transformed weights from beyond the level-2 cache."""
     places = (knobs.tile + 2) ** 2 * DTYPE_BYTES[workload.dtype]
     weights = places * workload.summed_planes * workload.out_channels
-    again = chunks - 1 if knobs.order == "pixels" and weights > processor.l2_bytes // 2 else 0
+    read, times = (weights, chunks) if knobs.order == "pixels" else (weights / chunks, turns)
+    again = times - 1 if read > processor.l2_bytes // 2 else 0
     return weights / processor.memory_bytes_per_cycle + weights * again / processor.cache_bytes_per_cycle
 
 

@@ -15,6 +15,7 @@ from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import mutator
 from tvm_ffi import structural_equal
 
+from relay_layout.graph.uses import count_uses
 from relay_layout.ir import (
     Constant,
     Expression,
@@ -104,6 +105,13 @@ class _PixelRows(RowMutator):
         super().__init__(module)
         self.target = target
         self.matrices = PackedMatrices()
+        self.uses: dict[str, int] = {}
+        self.read_again: set[relax.Var] = set()
+        """Variables that more than one call reads."""
+
+    def visit_function_(self, function: relax.Function) -> relax.Function:
+        self.uses, self.read_again = count_uses(function), set()
+        return super().visit_function_(function)
 
     def forget(self) -> None:
         super().forget()
@@ -112,7 +120,11 @@ class _PixelRows(RowMutator):
 
     def visit_call_(self, call: relax.Call) -> Expression:
         """A view of rows where these are computed; other calls only get their new arguments."""
+        read = call.args
         call = self.builder_.normalize(super().visit_call_(call))
+        for variable, renamed in zip(read, call.args, strict=True):
+            if isinstance(variable, relax.Var) and self.uses.get(variable.name, 0) > 1:
+                self.read_again.add(renamed)
         if not isinstance(call.ty, relax.TensorType) or shape_of(call) is None:
             return call
         if operator_name(call) in LAYOUTS:
@@ -137,6 +149,11 @@ class _PixelRows(RowMutator):
         return self.builder_.emit(relax.op.reshape(operand, along))
 
     def is_joined(self, operand: Expression) -> bool:
+        """Elementwise results are, which the kernel before them computes; but not what is stored anyway,
+        because others read it, too.
+        """
+        if operand in self.read_again:
+            return False
         value = self.value_of(operand)
         return value is not None and is_elementwise(operator_name(value))
 

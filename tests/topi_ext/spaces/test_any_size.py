@@ -62,6 +62,15 @@ def test_chunks_of_tiles_serve_other_sizes() -> None:
     assert 196 / knobs.rows > CHUNKS_PER_THREAD
 
 
+def test_a_chunk_holds_all_tiles_where_weights_outgrow_the_cache() -> None:
+    """36 times 192 inputs of 48 channels of a thread are 1.3 MB, which each chunk would read again."""
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    _, knobs = any_size_knobs(replace(workload_of(192, 192), in_height=14, in_width=14), processor)
+    assert isinstance(knobs, WinogradKnobs)
+    assert (knobs.tile, knobs.order, knobs.tile_channels) == (4, "channels", 3)
+    assert knobs.rows >= 16
+
+
 def test_rows_of_a_chunk_are_free_where_threads_share_channels() -> None:
     processor = resolve_target("x86-64-v4", threads=2).processor
     depthwise = replace(workload_of(480, 480), in_height=7, in_width=7, groups=480)

@@ -101,8 +101,8 @@ def arrange_columns(sch: Schedule, block: SBlock, within: Loop) -> None:
 
 def arrange_products(
     sch: Schedule, block: SBlock, chunk: Loop, workload: ConvolutionWorkload, knobs: WinogradKnobs
-) -> None:
-    """Schedule the products of a chunk, in register tiles."""
+) -> Loop:
+    """Schedule the products of a chunk, in register tiles; the result is the loop over these along pixels."""
     finished = sch.cache_write(block, 0, "local")
     sch.compute_at(finished, chunk, preserve_unit_loops=True)
     place, channel, *_, pixel, lane = own_loops(sch, finished)
@@ -124,6 +124,7 @@ def arrange_products(
     if knobs.prefetch:
         steps = workload.summed_planes // workload.word
         prefetch_weights(sch, inner, steps, knobs.weight_vector * WEIGHT_BYTES)
+    return pixel
 
 
 def _load_data(sch: Schedule, block: SBlock, outer: Loop, inner: Loop) -> None:

@@ -21,6 +21,7 @@ from topi_ext.schedule.cpu.winograd import (
     own_loops,
 )
 from topi_ext.schedule.cpu.winograd_results import by_tiles
+from topi_ext.schedule.last_chunk import end_with, mark_chunk, mark_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.prefetch import apply_prefetch
 from topi_ext.workload import ConvolutionWorkload
@@ -40,7 +41,8 @@ def schedule_winograd_any_size(
     name = sch.get(result).name_hint
     others = [sch.get(block).name_hint for block in around.before]
     after = [sch.get(block).name_hint for block in around.after]
-    sch = open_schedule(by_tiles(sch.mod["main"], name, workload, knobs))
+    tiled, tiles = by_tiles(sch.mod["main"], name, workload, knobs)
+    sch = open_schedule(tiled)
     for other in others:
         if other not in _STAGES:
             arrange_block(sch, sch.get_sblock(other), knobs.out_lanes)
@@ -48,7 +50,7 @@ def schedule_winograd_any_size(
     _check_same(sch, stages[PRODUCT], workload, knobs)
     chunk, vector = _result(sch, sch.get_sblock(name), knobs)
     arrange_columns(sch, stages[RESULT_COLUMNS], vector)
-    arrange_products(sch, stages[PRODUCT], chunk, workload, knobs)
+    mark_tiles(sch, arrange_products(sch, stages[PRODUCT], chunk, workload, knobs), knobs.tile_pixels)
     data = stages[DATA]
     if knobs.order == "pixels":
         sch.compute_at(data, chunk, preserve_unit_loops=True)
@@ -57,9 +59,12 @@ def schedule_winograd_any_size(
     arrange_data(sch, data, stages[DATA_ROWS], [whole, place, channel])
     _window(sch, stages[WINDOW], stages[NEAREST], channel)
     if knobs.order == "channels":
-        sch.parallel(sch.fuse(whole, place))
+        place = sch.fuse(whole, place)
+        sch.parallel(place)
+    # The products of the last register tile read as many tiles as those of others.
+    mark_tiles(sch, place, whole=knobs.tile_pixels)
     arrange_loops(sch, [sch.get_sblock(other) for other in after], knobs.out_lanes)
-    return open_schedule(apply_prefetch(finished(sch.mod["main"])))
+    return open_schedule(apply_prefetch(finished(end_with(sch.mod["main"], tiles))))
 
 
 def _check_same(sch: Schedule, product: SBlock, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> None:
@@ -93,6 +98,8 @@ def _result(sch: Schedule, block: SBlock, knobs: WinogradKnobs) -> tuple[Loop, L
         sch.parallel(outer)
     else:
         sch.parallel(chunk)
+    mark_chunk(sch, chunk, knobs.rows)
+    mark_tiles(sch, place)
     sch.unroll(row)
     sch.unroll(column)
     sch.vectorize(lane)

@@ -21,18 +21,30 @@ from topi_ext.schedule.nests import nests_of, with_nests
 from topi_ext.workload import ConvolutionWorkload
 
 
-def by_tiles(func: tirx.PrimFunc, name: str, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Any:
-    """The function whose block ``name``, which computes the results pixel by pixel, does so tile by tile."""
+def by_tiles(
+    func: tirx.PrimFunc, name: str, workload: ConvolutionWorkload, knobs: WinogradKnobs
+) -> tuple[tirx.PrimFunc, Any]:
+    """The function whose block ``name``, which computes the results pixel by pixel, does so tile by tile; and
+    how many tiles there are.
+
+    Only they may be computed: beyond the last one results have no place.
+    """
+    count: Any = None
 
     def nest(statement: Any) -> Any:
+        nonlocal count
         inner = statement
         while isinstance(inner, tirx.For):
             inner = inner.body
         if not isinstance(inner, SBlockRealize) or inner.block.name_hint != name:
             return statement
-        return _Tiles(inner.block, workload, knobs).nest()
+        tiles = _Tiles(inner.block, workload, knobs)
+        count = tiles.count
+        return tiles.nest()
 
-    return with_nests(func, [nest(statement) for statement in nests_of(func)])
+    found = with_nests(func, [nest(statement) for statement in nests_of(func)])
+    assert count is not None, f"there is no block {name}"
+    return found, count
 
 
 class _Tiles:
@@ -45,7 +57,7 @@ class _Tiles:
         axes = dict(zip(physical_axes(workload.out_layout), block.iter_vars, strict=True))
         images, self.height, self.width = (axes[name, 0].dom.extent for name in "NHW")
         rows, columns = tile_counts(self.height, self.tile), tile_counts(self.width, self.tile)
-        self.tiles = images * rows * columns
+        self.count = images * rows * columns
         products = next(load.source for load in loads_of(block.body) if load.source.name == RESULT_COLUMNS)
         extents = {
             "chunk": products.shape[1],
@@ -60,8 +72,7 @@ class _Tiles:
             for name, extent in extents.items()
         ]
         chunk, place, vector, self.row, column, lane = self.own = [axis.var for axis in self.axes]
-        self.number = chunk * knobs.rows + place
-        image, y, x = tile_place(self.number, rows, columns)
+        image, y, x = tile_place(chunk * knobs.rows + place, rows, columns)
         self.y, self.x = y * self.tile + self.row, x * self.tile + column
         places = {("N", 0): image, ("H", 0): self.y, ("W", 0): self.x, ("C", 0): vector}
         if ("C", knobs.out_lanes) in axes:
@@ -77,7 +88,7 @@ class _Tiles:
         loads = [(TensorLoad, self._in_tile), (tirx.FloorMod, self._row_of_tile)]
         value = substitute(structural_map(store.value, loads), self.values)
         place = [self.values[axis.var] for axis in self.block.iter_vars]
-        inside = tirx.all(self.number < self.tiles, self.y < self.height, self.x < self.width)
+        inside = tirx.all(self.y < self.height, self.x < self.width)
         body = tirx.IfThenElse(inside, tirx.BufferStore(store.buffer, value, place), None)
         sources: dict[Any, TensorLoad] = {load.source: load for load in loads_of(value)}
         reads = [self._region(load) for load in sources.values()]

@@ -47,6 +47,7 @@ def network(body: str, channels: int, outputs: int) -> Any:
         "b": (outputs,),
         "v": (outputs, outputs, 1, 1),
         "u": (outputs, outputs // 4, 1, 1),
+        "t": (outputs, channels, 3, 3),
     }
     for name, shape in shapes.items():
         array = rng.standard_normal(shape).astype("float32")
@@ -66,6 +67,21 @@ def test_what_follows_is_one_kernel(tmp_path: Path) -> None:
     convolutions = [each["function"] for each in report["calls"] if "conv2d" in each["function"]]
     assert len(convolutions) == 2
     assert "add" in convolutions[1] and "relu" in convolutions[1]
+
+
+WINDOW = "s = Conv <pads=[1,1,1,1]> (x, t, b)"
+
+SUMS = {
+    "of what is stored anyway": f"{WINDOW} d = Relu (s) e = Conv (d, v) y = Add (e, d)",
+    "of what nothing else reads": f"{WINDOW} e = Conv (x, w) y = Add (e, s)",
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_sum_is_in_the_kernel_of_a_convolution(name: str, tmp_path: Path) -> None:
+    report = agree(network(SUMS[name], 16, 64), 16, tmp_path, SIZES)
+    adding = [each["function"] for each in report["calls"] if "add" in each["function"]]
+    assert adding and all("conv2d" in each for each in adding), adding
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NCHW8c"])
