@@ -64,6 +64,10 @@ def _waiting(workload: ConvolutionWorkload, processor: Processor, knobs: Convolu
     return 1.0 + STEP_CYCLES * processor.fma_per_cycle / accumulators
 
 
+WORTH_A_KERNEL = 0.9
+"""Of the estimated cycles at the typical size: knobs that take more are not worth a kernel more."""
+
+
 class Shorter(NamedTuple):
     """Knobs for rows shorter than usual."""
 
@@ -105,6 +109,30 @@ def shorter_knobs(
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
+def whole_tile_knobs(
+    workload: ConvolutionWorkload, processor: Processor, knobs: ConvolutionKnobs
+) -> ConvolutionKnobs | None:
+    """Knobs for rows that their tiles divide, as those of the typical size; None where ``knobs`` do as well.
+
+    Tiles that suit all sizes repeat much of the work on short rows: of 7 pixels, tiles of 5 compute 10.
+    """
+    if fuses_rows(workload):
+        return None
+    candidates = [
+        pair for pair in _with_fixed_padding(workload, processor) if _suits(workload, processor, pair[1])
+    ]
+    usual = min(cycles for cycles, each in candidates if each == knobs)
+    whole = [
+        (cycles, place, each)
+        for place, (cycles, each) in enumerate(candidates)
+        if each.tile_pixels > 1 and int(workload.out_width) % each.tile_pixels == 0
+    ]
+    if not whole or min(whole)[0] > WORTH_A_KERNEL * usual:
+        return None
+    return min(whole)[-1]
+
+
 def suits_any_size(workload: ConvolutionWorkload) -> bool:
     """Do knobs fit images of other sizes: vectors along channels, and no tile that crosses the end of a
     row?
@@ -143,4 +171,4 @@ def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: Convoluti
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
 
 
-__all__ = ["Shorter", "any_size_knobs", "least_pixels", "shorter_knobs", "suits_any_size"]
+__all__ = ["Shorter", "any_size_knobs", "least_pixels", "shorter_knobs", "suits_any_size", "whole_tile_knobs"]

@@ -1,6 +1,7 @@
 """Kernels for images of any size: ONNX Runtime's numbers at, below and beyond the usual size."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from onnx import numpy_helper
 
 import relay_layout
 from tests.relay_layout.lower.open_images import SIZES, WINDOWS, agree, model_of
-from topi_ext.schedule.cpu import direct
+from topi_ext.schedule.cpu import convolution, direct
 from topi_ext.schedule.padding_skips import skip_padding
 
 
@@ -22,6 +23,21 @@ def test_windows(window: str, tmp_path: Path) -> None:
     report = agree(model_of(attributes, weight, ("n", 8, "h", "w")), 8, tmp_path, sizes)
     functions = " ".join(call["function"] for call in report["calls"])
     assert "conv2d" in functions and "cut_tiles" not in functions
+
+
+@pytest.mark.parametrize("width", ["w", 42, 41])
+@pytest.mark.parametrize("groups", [1, 32])
+def test_rows_of_whole_tiles(
+    groups: int, width: str | int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7 and 21 results of a row are whole tiles of 7; 24, 2 and 1 are not."""
+    monkeypatch.setattr(
+        convolution, "whole_tile_knobs", lambda workload, processor, knobs: replace(knobs, tile_pixels=7)
+    )
+    attributes = f"pads=[1,1,1,1], strides=[2,2], group={groups}"
+    model = model_of(attributes, (32, 32 // groups, 3, 3), ("n", 32, "h", width))
+    widths = [14, 42, 47, 3, 1] if width == "w" else [width]
+    agree(model, 32, tmp_path, [(batch, 9 * batch, each) for batch in (1, 2) for each in widths])
 
 
 @pytest.mark.parametrize("image", [("n", 8, "h", 24), ("n", 8, 24, "w"), (2, 8, "h", "w")], ids=str)

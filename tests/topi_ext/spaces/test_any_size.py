@@ -6,7 +6,14 @@ import pytest
 
 from relay_layout.targets import resolve_target
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
-from topi_ext.spaces.any_size import CHUNKS_PER_THREAD, LONG_RUN, any_size_knobs, least_pixels, shorter_knobs
+from topi_ext.spaces.any_size import (
+    CHUNKS_PER_THREAD,
+    LONG_RUN,
+    any_size_knobs,
+    least_pixels,
+    shorter_knobs,
+    whole_tile_knobs,
+)
 from topi_ext.spaces.typical_sizes import SCALES, overrun
 from topi_ext.workload import ConvolutionWorkload
 
@@ -109,3 +116,29 @@ def test_few_rows_of_products_have_tiles_of_their_own(outputs: int) -> None:
     found = shorter_knobs(pointwise, processor, knobs)
     assert [each.least for each in found] == [each.knobs.tile_pixels for each in found] == [8, 4, 2, 1]
     assert least_pixels(pointwise, knobs) == max(LONG_RUN, knobs.tile_pixels)
+
+
+def whole_tiles(width: int) -> tuple[int, int | None]:
+    """Pixels of a tile for all rows, and for those like one of ``width``, of a convolution of stride 2."""
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    workload = replace(workload_of(192, 384), in_height=2 * width, in_width=2 * width, strides=(2, 2))
+    _, knobs = any_size_knobs(workload, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    whole = whole_tile_knobs(workload, processor, knobs)
+    return knobs.tile_pixels, None if whole is None else whole.tile_pixels
+
+
+def test_short_rows_of_whole_tiles_have_knobs_of_their_own() -> None:
+    assert whole_tiles(7) == (5, 7)
+
+
+def test_long_rows_need_no_whole_tiles() -> None:
+    assert whole_tiles(56)[1] is None
+
+
+def test_products_have_tiles_for_all_pixels() -> None:
+    processor = resolve_target("x86-64-v4", threads=2).processor
+    pointwise = replace(workload_of(64, 96), kernel=(1, 1), padding=(0, 0, 0, 0), in_height=49, in_width=1)
+    _, knobs = any_size_knobs(pointwise, processor)
+    assert isinstance(knobs, ConvolutionKnobs)
+    assert whole_tile_knobs(pointwise, processor, knobs) is None

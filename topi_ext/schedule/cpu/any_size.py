@@ -1,7 +1,8 @@
 """Direct convolutions of images of dynamic size.
 
 The register tile is that of a typical size. Along rows at least as long as a tile, the last tile is moved
-back to end with the row; for shorter rows the function has more loop nests, the last of tiles of one pixel.
+back to end with the row; for shorter rows the function has more loop nests, the last of tiles of one pixel,
+and for rows like the typical one it may have another whose tiles divide them.
 """
 
 from collections.abc import Sequence
@@ -23,10 +24,14 @@ from topi_ext.workload_facts import fuses_rows
 
 
 def schedule_any_size(
-    func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, shorter: Sequence[Shorter]
+    func: tirx.PrimFunc,
+    workload: ConvolutionWorkload,
+    knobs: ConvolutionKnobs,
+    shorter: Sequence[Shorter],
+    whole: ConvolutionKnobs | None,
 ) -> Schedule:
     """Schedule ``func`` by ``knobs``, which were chosen for ``workload``, the convolution at a typical
-    size, and rows that are too short for them by ``shorter``.
+    size, rows that are too short for them by ``shorter``, and rows of whole tiles of ``whole`` by that.
     """
     # All arrangements are of the same variables and buffers.
     plain = open_schedule(with_named_extents(func)).mod["main"]
@@ -35,12 +40,16 @@ def schedule_any_size(
         return with_known_tiles(schedule_convolution(plain, size, chosen).mod["main"], ANNOTATION)
 
     run = _run(plain, workload)
-    if fixed(run) is not None or not shorter:
-        return open_schedule(arranged(workload, knobs))
-    *longer, shortest = shorter
+    known = fixed(run)
+    if known is not None:
+        chosen = knobs if whole is None or known % whole.tile_pixels else whole
+        return open_schedule(arranged(workload, chosen))
+    *longer, shortest = [Shorter(least_pixels(workload, knobs), workload, knobs), *shorter]
     found = arranged(shortest.workload, shortest.knobs)
-    for each in (*reversed(longer), Shorter(least_pixels(workload, knobs), workload, knobs)):
+    for each in reversed(longer):
         found = either(run >= each.least, arranged(each.workload, each.knobs), found)
+    if whole is not None:
+        found = either(tirx.floormod(run, whole.tile_pixels) < 1, arranged(workload, whole), found)
     return open_schedule(found)
 
 

@@ -16,7 +16,7 @@ from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.schedule.rule import Rule
-from topi_ext.spaces.any_size import shorter_knobs
+from topi_ext.spaces.any_size import shorter_knobs, whole_tile_knobs
 from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload, operator_of
 from topi_ext.workload_facts import lanes_are_pixels
 
@@ -58,7 +58,8 @@ class Convolution(Rule):
                 return schedule(func, workload, knobs)
             if isinstance(knobs, WinogradKnobs):
                 return schedule_winograd_any_size(func, workload, knobs)
-            return schedule_any_size(func, workload, knobs, shorter_knobs(workload, chooser.processor, knobs))
+            sizes = workload, chooser.processor, knobs
+            return schedule_any_size(func, workload, knobs, shorter_knobs(*sizes), whole_tile_knobs(*sizes))
         except RuntimeError:
             # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
             # the next rule takes the function.
