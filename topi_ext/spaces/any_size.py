@@ -122,7 +122,7 @@ def whole_tile_knobs(
     candidates = [
         pair for pair in _with_fixed_padding(workload, processor) if _suits(workload, processor, pair[1])
     ]
-    usual = min(cycles for cycles, each in candidates if each == knobs)
+    usual = min((cycles for cycles, each in candidates if each == knobs), default=0.0)
     whole = [
         (cycles, place, each)
         for place, (cycles, each) in enumerate(candidates)
