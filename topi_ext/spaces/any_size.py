@@ -122,13 +122,13 @@ def whole_tile_knobs(
     candidates = [
         pair for pair in _with_fixed_padding(workload, processor) if _suits(workload, processor, pair[1])
     ]
-    usual = min((cycles for cycles, each in candidates if each == knobs), default=0.0)
+    typical = min((cycles for cycles, each in candidates if each == knobs), default=0.0)
     whole = [
         (cycles, place, each)
         for place, (cycles, each) in enumerate(candidates)
         if each.tile_pixels > 1 and int(workload.out_width) % each.tile_pixels == 0
     ]
-    if not whole or min(whole)[0] > WORTH_A_KERNEL * usual:
+    if not whole or min(whole)[0] > WORTH_A_KERNEL * typical:
         return None
     return min(whole)[-1]
 

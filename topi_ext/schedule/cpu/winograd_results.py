@@ -29,22 +29,19 @@ def by_tiles(
 
     Only they may be computed: beyond the last one results have no place.
     """
-    count: Any = None
+    nests = nests_of(func)
+    blocks = [_block_in(nest) for nest in nests]
+    place = [block.name_hint if block is not None else "" for block in blocks].index(name)
+    tiles = _Tiles(blocks[place], workload, knobs)
+    nests[place] = tiles.nest()
+    return with_nests(func, nests), tiles.count
 
-    def nest(statement: Any) -> Any:
-        nonlocal count
-        inner = statement
-        while isinstance(inner, tirx.For):
-            inner = inner.body
-        if not isinstance(inner, SBlockRealize) or inner.block.name_hint != name:
-            return statement
-        tiles = _Tiles(inner.block, workload, knobs)
-        count = tiles.count
-        return tiles.nest()
 
-    found = with_nests(func, [nest(statement) for statement in nests_of(func)])
-    assert count is not None, f"there is no block {name}"
-    return found, count
+def _block_in(nest: Any) -> SBlock | None:
+    """The block in a nest of loops around nothing else; None where that is none."""
+    while isinstance(nest, tirx.For):
+        nest = nest.body
+    return nest.block if isinstance(nest, SBlockRealize) else None
 
 
 class _Tiles:
