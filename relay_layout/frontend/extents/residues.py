@@ -67,7 +67,7 @@ def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | N
 
 def equal_interval(left: Extent, right: Extent) -> Interval | None:
     """The values of their only variable with which two extents are equal, where these are all from some on,
-    or from some to others; nothing is said of 0.
+    whichever smaller ones may be too, or exactly those from some to others; nothing is said of 0.
 
     None where there are fewer than two, where they come again and again (:func:`equal_residues`), and for
     extents of several variables or other operators.
@@ -78,17 +78,18 @@ def equal_interval(left: Extent, right: Extent) -> Interval | None:
     last = difference.start + difference.period + 1
     known = known_interval(_variables(left, right)[0])
     sizes = range(max(1, known.least), last if known.most is None else min(last, known.most + 1))
-    equal = [size for size in sizes if difference.value(size) == 0]
-    if len(equal) < 2 or equal[-1] - equal[0] != len(equal) - 1:
+    equal = {size for size in sizes if difference.value(size) == 0}
+    if len(equal) < 2:
         return None
-    least = known.least if equal[0] == sizes[0] else equal[0]
-    if equal[-1] != sizes[-1]:
-        # Parallel lines may meet again a period later.
-        return Interval(least, equal[-1]) if difference.slope or sizes[-1] == known.most else None
-    if sizes[-1] == known.most:
-        return Interval(least, known.most)
-    covers_a_period = equal[0] <= max(sizes[0], difference.start)
-    return Interval(least, None) if difference.slope == 0 and covers_a_period else None
+    runs = [size for size in equal if size - 1 not in equal]
+    first, end = max(runs), max(equal)
+    least = known.least if first == sizes[0] else first
+    if end == sizes[-1] != known.most:
+        covers_a_period = first <= max(sizes[0], difference.start)
+        return Interval(least, None) if difference.slope == 0 and covers_a_period else None
+    # Parallel lines may meet again a period later.
+    once = len(runs) == 1 and (difference.slope or sizes[-1] == known.most)
+    return Interval(least, end) if once else None
 
 
 def never_more(left: Extent, right: Extent, *, least: int = 0) -> bool:
