@@ -74,11 +74,6 @@ def same_extent(one: Extent, other: Extent) -> bool:
     return bool(prim.expr_deep_equal(one, other))
 
 
-def provably_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
-    """Whether two shapes are the same whatever their symbols are, however they are written."""
-    return len(one) == len(other) and all(map(sym.Analyzer().can_prove_equal, one, other))
-
-
 def scalar(emit: Emit, extent: Extent) -> Expression:
     """An extent as a tensor of one int64 without dimensions."""
     if isinstance(extent, int):
@@ -323,7 +318,6 @@ __all__ = [
     "input_count",
     "is_static",
     "operator_name",
-    "provably_equal",
     "rebuild_functions",
     "relax_functions",
     "scalar",

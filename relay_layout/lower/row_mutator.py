@@ -11,12 +11,12 @@ from relay_layout.ir import (
     Extent,
     is_one,
     operator_name,
-    provably_equal,
     shape_of,
     value_of,
     with_attributes,
 )
 from relay_layout.ops import is_elementwise
+from relay_layout.polynomials import provably_equal
 
 
 class RowMutator(PyExprMutator):

@@ -23,11 +23,11 @@ from relay_layout.ir import (
     dtype_of,
     is_static,
     operator_name,
-    provably_equal,
     rebuild_functions,
     shape_of,
     with_attributes,
 )
+from relay_layout.polynomials import provably_equal
 
 _ROWS_RANK = 3
 """Of most dimensions where the last one is a row's, as of a batch of sequences, and not an image's."""

@@ -17,13 +17,13 @@ from relay_layout.ir import (
     constant_array,
     filled_constant,
     function_attributes,
-    provably_equal,
     size_in_bytes,
     with_attributes,
 )
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.ops import Signature
+from relay_layout.polynomials import provably_equal
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 

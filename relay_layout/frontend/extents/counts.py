@@ -12,9 +12,9 @@ from typing import Any
 from tvm import relax, sym, tirx
 
 from relay_layout.frontend.extents.arithmetic import simplify
-from relay_layout.frontend.extents.polynomials import Polynomial, polynomial
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.ir import Extent
+from relay_layout.polynomials import Polynomial, polynomial
 
 
 class Counts:

@@ -23,10 +23,10 @@ from relay_layout.ir import (
     dtype_of,
     is_one,
     is_static,
-    provably_equal,
     scalar,
     shape_of,
 )
+from relay_layout.polynomials import provably_equal
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
-"""Extents as sums of products of variables, in which equal ones read the same however they were computed."""
+"""Extents as sums of products, in which equal ones read the same however they were computed."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
-from tvm import tirx
+from tvm import sym, tirx
+from tvm_ffi import StructuralKey
 
 from relay_layout.ir import Extent
 
-Product = frozenset[tuple[tirx.Var, int]]
-"""The variables that are multiplied, each with how often it is."""
+Factor = Hashable
+"""A variable, or a quotient or another operator's result, which is taken as a whole."""
+Product = frozenset[tuple[Factor, int]]
+"""What is multiplied, each with how often it is."""
 Polynomial = Mapping[Product, int]
 """How often each product is added; none is 0."""
 
@@ -16,10 +19,23 @@ _MOST = 64
 """Products in a sum that is still looked at."""
 
 
+def provably_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
+    """Whether two shapes are the same whatever their symbols are, however they are written."""
+    return len(one) == len(other) and all(map(_equal, one, other))
+
+
+def _equal(one: Extent, other: Extent) -> bool:
+    if sym.Analyzer().can_prove_equal(one, other):
+        return True
+    # TVM multiplies no sums: 64 * (x + 1) * y is (x * 2 + 2) * y * 32.
+    left = polynomial(one, {})
+    return left is not None and left == polynomial(other, {})
+
+
 def polynomial(extent: Extent, known: Mapping[tirx.Var, Polynomial]) -> Polynomial | None:
     """``extent`` as a sum of products, with what is ``known`` of variables in place of them.
 
-    None for extents with other operators, such as quotients.
+    None where there would be too many.
     """
     match extent:
         case int() | tirx.IntImm():
@@ -34,7 +50,7 @@ def polynomial(extent: Extent, known: Mapping[tirx.Var, Polynomial]) -> Polynomi
                 return _product(left, right)
             sign = -1 if isinstance(extent, tirx.Sub) else 1
             return _sum([*left.items(), *((factors, sign * count) for factors, count in right.items())])
-    return None
+    return {frozenset({(StructuralKey(extent), 1)}): 1}  # type: ignore[call-arg]
 
 
 def _sum(terms: list[tuple[Product, int]]) -> Polynomial:
@@ -54,4 +70,4 @@ def _product(left: Polynomial, right: Polynomial) -> Polynomial:
     )
 
 
-__all__ = ["Polynomial", "polynomial"]
+__all__ = ["Polynomial", "polynomial", "provably_equal"]

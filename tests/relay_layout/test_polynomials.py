@@ -3,8 +3,8 @@
 import pytest
 from tvm import tirx
 
-from relay_layout.frontend.extents.polynomials import polynomial
 from relay_layout.ir import Extent
+from relay_layout.polynomials import polynomial, provably_equal
 
 H, W, AREA = (tirx.Var(name, "int64") for name in ("h", "w", "area"))
 KNOWN = {AREA: polynomial(H * W, {}) or {}}
@@ -29,8 +29,11 @@ def test_others_do_not(left: Extent, right: Extent) -> None:
     assert polynomial(left, KNOWN) != polynomial(right, KNOWN)
 
 
-def test_quotients_are_no_sums() -> None:
-    assert polynomial(H // 2 * W, KNOWN) is None
+def test_quotients_are_taken_as_a_whole() -> None:
+    half = (H - 1) // 2
+    assert provably_equal([64 * (half + 1) * W], [32 * ((half * 2 + 2) * W)])
+    assert not provably_equal([64 * (half + 1) * W], [32 * ((H // 2 * 2 + 2) * W)])
+    assert not provably_equal([half * W], [(W - 1) // 2 * W])
 
 
 def test_sums_of_very_many_products_are_left() -> None:
