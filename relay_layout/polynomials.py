@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 from tvm import sym, tirx
 from tvm_ffi import StructuralKey
@@ -9,14 +10,26 @@ from tvm_ffi import StructuralKey
 from relay_layout.ir import Extent
 
 Factor = Hashable
-"""A variable, or a quotient or another operator's result, which is taken as a whole."""
+"""A variable, a :class:`Quotient`, or another operator's result, which is taken as a whole."""
 Product = frozenset[tuple[Factor, int]]
 """What is multiplied, each with how often it is."""
 Polynomial = Mapping[Product, int]
 """How often each product is added; none is 0."""
 
+_ONE: Product = frozenset()
+
 _MOST = 64
 """Products in a sum that is still looked at."""
+
+
+class Quotient(NamedTuple):
+    """A sum over a positive number, rounded down.
+
+    Of each product of the sum it has the remainder: how often it is added is less than the number.
+    """
+
+    dividend: frozenset[tuple[Product, int]]
+    divisor: int
 
 
 def provably_equal(one: Sequence[Extent], other: Sequence[Extent]) -> bool:
@@ -48,9 +61,40 @@ def polynomial(extent: Extent, known: Mapping[tirx.Var, Polynomial]) -> Polynomi
                 return None
             if isinstance(extent, tirx.Mul):
                 return _product(left, right)
-            sign = -1 if isinstance(extent, tirx.Sub) else 1
-            return _sum([*left.items(), *((factors, sign * count) for factors, count in right.items())])
+            return _sum([*left.items(), *_times(right, -1 if isinstance(extent, tirx.Sub) else 1)])
+        case tirx.FloorDiv() | tirx.FloorMod() if isinstance(extent.b, tirx.IntImm) and int(extent.b) > 0:
+            dividend, divisor = polynomial(extent.a, known), int(extent.b)
+            if dividend is None:
+                return None
+            whole = _quotient(dividend, divisor)
+            if isinstance(extent, tirx.FloorDiv):
+                return whole
+            return _sum([*dividend.items(), *_times(whole, -divisor)])
     return {frozenset({(StructuralKey(extent), 1)}): 1}  # type: ignore[call-arg]
+
+
+def _quotient(dividend: Polynomial, divisor: int) -> Polynomial:
+    """Multiples of the divisor go before it: of ``x - 1`` it is that of ``x + divisor - 1``, less one."""
+    rest = {product: count % divisor for product, count in dividend.items() if count % divisor}
+    terms = [(product, count // divisor) for product, count in dividend.items()]
+    if rest.keys() - {_ONE}:
+        terms += _less_than_divisor(rest, divisor).items()
+    return _sum(terms)
+
+
+def _less_than_divisor(dividend: Polynomial, divisor: int) -> Polynomial:
+    """A quotient, or where it is one of a quotient, that by both divisors."""
+    shift = dividend.get(_ONE, 0)
+    for product, count in dividend.items():
+        match tuple(product):
+            case ((Quotient() as inner, 1),) if count == 1 and len(dividend) == 1 + bool(shift):
+                both = _sum([*inner.dividend, (_ONE, shift * inner.divisor)])
+                return _quotient(both, inner.divisor * divisor)
+    return {frozenset({(Quotient(frozenset(dividend.items()), divisor), 1)}): 1}
+
+
+def _times(terms: Polynomial, number: int) -> list[tuple[Product, int]]:
+    return [(factors, count * number) for factors, count in terms.items()]
 
 
 def _sum(terms: list[tuple[Product, int]]) -> Polynomial:

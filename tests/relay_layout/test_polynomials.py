@@ -1,7 +1,7 @@
 """Extents as sums of products."""
 
 import pytest
-from tvm import tirx
+from tvm import sym, tirx
 
 from relay_layout.ir import Extent
 from relay_layout.polynomials import polynomial, provably_equal
@@ -29,11 +29,40 @@ def test_others_do_not(left: Extent, right: Extent) -> None:
     assert polynomial(left, KNOWN) != polynomial(right, KNOWN)
 
 
-def test_quotients_are_taken_as_a_whole() -> None:
-    half = (H - 1) // 2
-    assert provably_equal([64 * (half + 1) * W], [32 * ((half * 2 + 2) * W)])
-    assert not provably_equal([64 * (half + 1) * W], [32 * ((H // 2 * 2 + 2) * W)])
-    assert not provably_equal([half * W], [(W - 1) // 2 * W])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (64 * ((H - 1) // 2 + 1) * W, 32 * (((H - 1) // 2 * 2 + 2) * W)),
+        ((H + 7) // 16 * ((W + 7) // 16), ((H - 9) // 16 + 1) * ((W - 9) // 16 + 1)),
+        ((H * 4 + W - 5) // 4, H + (W - 1) // 4 - 1),
+        (((H + 3) // 4 - 3) // 2, (H - 9) // 8),
+        (H % 8 + H // 8 * 8, H),
+        ((H * W + 11) % 8, (3 + W * H) % 8),
+        (tirx.max(H, W) // 2 * 4, tirx.max(H, W) // 2 * 3 + tirx.max(H, W) // 2),
+    ],
+)
+def test_quotients_are_equal_however_they_are_written(left: Extent, right: Extent) -> None:
+    assert provably_equal([left], [right])
+    for h, w in ((1, 2), (9, 16), (24, 7)):
+        analyzer = sym.Analyzer()
+        analyzer.bind(H, tirx.const(h, "int64"))
+        analyzer.bind(W, tirx.const(w, "int64"))
+        assert int(analyzer.simplify(left - right)) == 0, f"{left} | {right} | {h}, {w}"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (64 * ((H - 1) // 2 + 1) * W, 32 * ((H // 2 * 2 + 2) * W)),
+        ((H - 1) // 2 * W, (W - 1) // 2 * W),
+        (H // 4 // 2, H // 4 // 3),
+        ((H + 3) // 4, H // 4),
+        (H // 2 * 2, H),
+        (tirx.max(H, W), tirx.max(W, H) + 1),
+    ],
+)
+def test_quotients_that_differ_are_not_equal(left: Extent, right: Extent) -> None:
+    assert not provably_equal([left], [right])
 
 
 def test_sums_of_very_many_products_are_left() -> None:

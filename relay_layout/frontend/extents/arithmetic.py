@@ -10,7 +10,7 @@ from tvm_ffi import structural_map
 
 from relay_layout.frontend.extents.known_sizes import known_interval
 from relay_layout.frontend.extents.residues import never_more
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, factors
 
 
 def simplify(extent: Extent) -> Extent:
@@ -29,16 +29,24 @@ def simplify(extent: Extent) -> Extent:
 
 
 def _missing(remainder: tirx.FloorMod) -> Extent:
-    """A remainder by a number below zero, as TVM writes what is missing to a multiple, by quotients."""
-    divisor = remainder.b
-    if not isinstance(divisor, tirx.IntImm) or int(divisor) >= 0:
-        return remainder
-    above = -int(divisor)
-    return remainder.a - (remainder.a + (above - 1)) // above * above
+    """What is missing to a multiple, as exporters write it: by quotients, or by what an extent has more.
+
+    Which is a remainder by a number below zero, or that of such a number by an extent.
+    """
+    number, divisor = remainder.a, remainder.b
+    if isinstance(divisor, tirx.IntImm) and int(divisor) < 0:
+        above = -int(divisor)
+        return number - (number + (above - 1)) // above * above
+    if isinstance(number, tirx.IntImm) and int(number) < 0 and never_more(0, divisor):
+        # Nothing is divided by 0: a multiple of 7 that is not below 0 is at least 7.
+        multiple, _ = factors(divisor)
+        if -int(number) <= multiple or never_more(-int(number), divisor, least=1):
+            return divisor + number
+    return remainder
 
 
 def same(left: Extent, right: Extent) -> bool:
-    """Whether two extents are proven equal."""
+    """Whether TVM itself proves two extents equal, so that it takes them for the same in a graph."""
     difference = simplify(left - right)
     return isinstance(difference, int) and difference == 0
 

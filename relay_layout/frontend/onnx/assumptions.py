@@ -17,6 +17,7 @@ from relay_layout.frontend.extents.known_sizes import ANY, Interval
 from relay_layout.frontend.extents.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.frontend.values import dtype_of, shape_of
 from relay_layout.ir import Extent
+from relay_layout.polynomials import provably_equal
 
 _LARGEST = 4096
 """No size is asked to be a multiple of more."""
@@ -62,7 +63,7 @@ class Assumptions:
 
     def equal(self, left: Extent, right: Extent) -> bool:
         """Whether both are always equal; False where nothing is known of it. Raises :class:`Assumption`."""
-        if same(left, right):
+        if provably_equal([left], [right]):
             return True
         for size, other in ((left, right), (right, left)):
             if self._is_open(size) and size not in _variables(other) and self._sizes_alone(other):

@@ -42,7 +42,7 @@ class Window:
             self, after=tuple(min(after + stride - 1, reach - 1) for after, stride, reach in sides)
         )
 
-    def counts(self, spatial: Sequence[int]) -> tuple[int, ...]:
+    def counts(self, spatial: Sequence[Extent]) -> tuple[Extent, ...]:
         """How many places the window has along each dimension of an image."""
         sides = zip(self.before, self.after, self.strides, strict=True)
         return tuple(

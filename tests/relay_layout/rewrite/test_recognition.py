@@ -199,6 +199,22 @@ def test_an_instance_norm_of_groups_of_any_size_is_a_group_norm() -> None:
     equal(module, lambda data: normalized(data.reshape(2, 4, -1), (2,)).reshape(data.shape), (2, 12, 5, 7))
 
 
+def test_the_extents_of_groups_may_be_multiplied_in_another_order() -> None:
+    """As TVM writes those of strided images."""
+    rows, columns = (tirx.Var(name, "int64") for name in ("rows", "columns"))
+
+    def build(builder: relax.BlockBuilder, data: Any) -> Any:
+        ones = np.ones(4, "float32")
+        fewer = builder.emit(op.nn.max_pool2d(data, (1, 1), (2, 2)))
+        height, width = (rows - 1) // 2, (columns - 1) // 2
+        groups = builder.emit(op.reshape(fewer, (2, 4, (height * 3 + 3) * (width + 1))))
+        norm = op.nn.instance_norm(groups, constant(ones), constant(ones * 0), 1, [2])
+        return op.reshape(builder.emit(norm), (2, 12, height + 1, width + 1))
+
+    module = module_of(build, (2, 12, rows, columns))
+    assert canonical_operators(module) == ["nn.max_pool2d", "nn.group_norm"]
+
+
 def _of_another(builder: relax.BlockBuilder, data: Any) -> Any:
     centred = op.subtract(data, builder.emit(op.mean(op.negative(data), [2], keepdims=True)))
     return steps([2])(builder, builder.emit(centred))

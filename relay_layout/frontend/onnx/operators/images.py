@@ -3,7 +3,6 @@
 Padding is in :mod:`.padding`, resizing in :mod:`.resizing`.
 """
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ from tvm import relax
 from relay_layout.frontend.extents.arithmetic import greatest, product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import padding, resizing
-from relay_layout.frontend.onnx.operators.windows import given_window
+from relay_layout.frontend.onnx.operators.columns import columns_to_image
 from relay_layout.frontend.operators.regions import averaged_regions
-from relay_layout.frontend.operators.sliding_windows import Window
-from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, extents, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, extents, shape_of, written
 from relay_layout.ir import Extent, is_static
 
 
@@ -115,50 +113,6 @@ def _centres(node: Node, extent: Extent, dtype: str) -> Value:
     return node.emit(relax.op.subtract(parts, relax.const(1, dtype)), "centres")
 
 
-def _columns_to_image(node: Node) -> Value:
-    """Col2Im: each column is a window of the image, and where windows overlap they are added."""
-    data, dtype = node.tensor(0), dtype_of(node.input(0))
-    shape, image = shape_of(data), [int(extent) for extent in node.constant(1).reshape(-1)]
-    sliding = given_window(node, [int(extent) for extent in node.constant(2).reshape(-1)], len(image))
-    if len(sliding.kernel) != len(image) or len(shape) != 3 or not isinstance(shape[1], int):
-        raise Unsupported(f"makes {written(shape)} an image {image} of blocks {list(sliding.kernel)}")
-    padded = [sum(extents) for extents in zip(image, sliding.before, sliding.after, strict=True)]
-    places = _places_in_windows(sliding, padded)
-    elements = prod(sliding.kernel)
-    if shape[1] % elements or shape[2] != places.size // elements:
-        raise Unsupported(
-            f"has columns {written(shape)} where [N,C*{elements},{places.size // elements}] are due "
-            f"for an image {image}"
-        )
-    outer = [shape[0], shape[1] // elements]
-    rows = relax.op.reshape(data, relax.ShapeExpr([*outer, places.size]))
-    into = relax.op.broadcast_to(node.expression(places), relax.ShapeExpr([*outer, places.size]))
-    nothing = relax.op.zeros(relax.ShapeExpr([*outer, prod(padded)]), dtype)
-    added = relax.op.scatter_elements(
-        node.emit(nothing, "zeros"), node.emit(into, "places"), node.emit(rows, "rows"), 2, "add"
-    )
-    whole = relax.op.reshape(node.emit(added, "added"), relax.ShapeExpr([*outer, *padded]))
-    if padded == image:
-        return whole
-    ends = [start + extent for start, extent in zip(sliding.before, image, strict=True)]
-    axes = list(range(2, 2 + len(image)))
-    return relax.op.strided_slice(node.emit(whole, "whole"), axes, list(sliding.before), ends)
-
-
-def _places_in_windows(sliding: Window, padded: list[int]) -> Array:
-    """Where each element of each window lies in an image without dimensions: elements first, then windows."""
-    rank = len(padded)
-    places = np.zeros([1] * (2 * rank), "int64")
-    for axis, extent in enumerate(padded):
-        count = (extent - sliding.reach[axis]) // sliding.strides[axis] + 1
-        elements = np.arange(sliding.kernel[axis]) * sliding.dilation[axis]
-        windows = np.arange(max(count, 0)) * sliding.strides[axis]
-        along = [1] * (2 * rank)
-        along[axis], along[rank + axis] = len(elements), len(windows)
-        places = places * extent + (elements[:, None] + windows).reshape(along)
-    return places.reshape(-1)
-
-
 def _image(node: Node) -> list[Extent]:
     shape = shape_of(node.input(0))
     if len(shape) != 4 or not isinstance(shape[1], int):
@@ -226,7 +180,7 @@ def _of_several(node: Node, data: Any) -> Any:
 
 CONVERTERS: dict[str, Converter] = {
     "AffineGrid": _affine_grid,
-    "Col2Im": _columns_to_image,
+    "Col2Im": columns_to_image,
     "DepthToSpace": _depth_to_space,
     "GridSample": _grid_sample,
     "Pad": padding.pad,

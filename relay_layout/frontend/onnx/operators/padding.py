@@ -28,7 +28,7 @@ def pad(node: Node) -> Value:
     if mode == "constant":
         if node.opset >= 11 and node.has(2) and not isinstance(node.input(2), np.ndarray):
             return _padded_by_tensor(node, data, before, after)
-        return _padded(node, data, before, after, _value(node, dtype_of(data)))
+        return filled_around(node, data, before, after, _value(node, dtype_of(data)))
     if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
         raise Unsupported(
             f"pads by a negative amount in mode '{mode}', which is not supported: cut by a Slice before"
@@ -62,7 +62,7 @@ def _check_reflections(node: Node, shape: Sequence[Extent], sides: Sequence[Sequ
                 node.requirements.more(spare, 0)
 
 
-def _padded(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:
+def filled_around(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:
     """``data`` with so much of ``value`` around it; amounts below zero take elements away."""
     data = _cropped(node, data, before, after)
     before, after = ([greatest(width, 0) for width in side] for side in (before, after))
@@ -78,7 +78,7 @@ def _padded_by_tensor(node: Node, data: Any, before: list[Extent], after: list[E
     """``data`` with the one element of the node's input 2, known at run time, around it."""
     whole = relax.op.ones(relax.ShapeExpr(shape_of(data)), dtype_of(data))
     padded, ones = (
-        node.emit(_padded(node, tensor, list(before), list(after), 0), "padded")
+        node.emit(filled_around(node, tensor, list(before), list(after), 0), "padded")
         for tensor in (data, node.emit(whole, "ones"))
     )
     outside = node.emit(relax.op.equal(ones, node.like(0, data)), "outside")
@@ -102,7 +102,7 @@ def windowed(
         return [width if which is is_wanted else 0 for width, which in zip(widths, is_open, strict=True)]
 
     before, after = ([0, 0, *parted(widths, True)] for widths in (found.before, found.after))
-    data = node.emit(_padded(node, data, before, after, outside), "around")
+    data = node.emit(filled_around(node, data, before, after, outside), "around")
     inside = replace(
         found, before=tuple(parted(found.before, False)), after=tuple(parted(found.after, False))
     )
@@ -164,4 +164,4 @@ def _value(node: Node, dtype: str) -> float | int:
     return number
 
 
-__all__ = ["pad", "windowed"]
+__all__ = ["filled_around", "pad", "windowed"]

@@ -8,6 +8,11 @@ from tvm_ffi import structural_equal
 
 from relay_layout.frontend.extents.arithmetic import clamped, greatest, least, product, same, simplify
 
+
+def const(number: int) -> Any:
+    return tvm.tirx.const(number, "int64")
+
+
 N, H = (tvm.tirx.Var(name, "int64") for name in "nh")
 
 CASES = {
@@ -15,11 +20,14 @@ CASES = {
     "of no dimensions": (product([]), 1),
     "what cancels out": (simplify(N + 3 - N), 3),
     "rounded up to a multiple": (simplify(N - N % -4), (N + 3) // 4 * 4),
+    "the last of some": (simplify(const(-1) % N), N - 1),
+    "the last of windows of 7": (simplify(const(-3) % (N // 7 * 7)), N // 7 * 7 - 3),
+    "of fewer than are left out": (simplify(const(-3) % N), const(-3) % N),
     "smaller of numbers": (least(2, 5), 2),
     "smaller where it is proven": (least(N + 2, N), N),
     "smaller of any": (least(N, H), tvm.tirx.min(N, H)),
     "larger where it is proven": (greatest(N, N + 2), N + 2),
-    "larger of any": (greatest(N, 7), tvm.tirx.max(N, tvm.tirx.const(7, "int64"))),
+    "larger of any": (greatest(N, 7), tvm.tirx.max(N, const(7))),
     "below zero": (clamped(-3, 5), 0),
     "pixels that are no more than some": (clamped(300, N * H), tvm.tirx.min(N * H, 300)),
     "beyond the limit": (clamped(N + 1, N), N),

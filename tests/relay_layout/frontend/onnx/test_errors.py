@@ -368,7 +368,7 @@ def test_deformable_convolutions(node: str, inputs: str, message: str) -> None:
 def test_columns_that_are_not_the_windows_of_an_image() -> None:
     nodes = "i = Constant <value_ints=[4, 4]> ()  b = Constant <value_ints=[2, 2]> ()  y = Col2Im(x, i, b)"
     assert _message(_model(nodes, "float[1,8,5] x", '"" : 18')) == (
-        "ONNX model 'bad': node 'y' (Col2Im) has columns [1,8,5] where [N,C*4,9] are due for an image [4, 4]"
+        "ONNX model 'bad': node 'y' (Col2Im) has columns [1,8,5] where [N,C*4,9] are due for an image [4,4]"
     )
 
 
