@@ -56,6 +56,9 @@ class Assumptions:
             return
         if isinstance(extent, Residues):
             self._residues[size] = extent
+            # Images have pixels: of what 8 divides there are 8 at least.
+            fewest = Interval(extent.rest or extent.divisor, None)
+            self._intervals[size] = fewest.within(self._intervals.get(size, ANY))
             extent = size // extent.divisor * extent.divisor + extent.rest
         known = self._extents
         self._extents = {name: _replaced(other, size, extent) for name, other in known.items()}

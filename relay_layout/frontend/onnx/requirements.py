@@ -92,6 +92,12 @@ class Requirements:
         if not isinstance(extent, int) and not never_more(least + 1, extent):
             self._note(tirx.GT(extent, as_expression(least)))
 
+    def pixels(self, extent: Extent) -> None:
+        """Ask that sizes of inputs that an extent depends on are not 0."""
+        for size, _ in self._sizes:
+            if size in tirx.analysis.undefined_vars(extent):
+                self.more(size, 0)
+
     def no_more(self, extent: Extent, most: Extent) -> None:
         """Ask for an extent of at most ``most``, where nothing tells already. Unsupported where none is."""
         if never_more(extent, most):

@@ -92,7 +92,7 @@ def _slice(node: Node) -> Value:
         if step < 0 and not is_static((start, end, extent)):
             data = node.emit(relax.op.flip(data, axis), "backwards")
             start, end, step = _from_the_end(start, extent), _from_the_end(end, extent), -step
-        begin, stop, stride = _range(start, end, step, extent)
+        begin, stop, stride = _range(node, start, end, step, extent)
         if _is_outermost(start, end, step) and _has_elements(node, extent):
             begin, stop = (0, 1) if start == 0 else (simplify(extent - 1), extent)
         begin, stop = node.plain(begin), node.plain(stop)
@@ -176,7 +176,7 @@ def _has_elements(node: Node, extent: Extent) -> bool:
     return True
 
 
-def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
+def _range(node: Node, start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
     """First element, end and positive step of the elements a slice picks, in ascending order."""
     if is_static((start, end, extent)):
         picked = range(extent)[start:end:step]
@@ -184,7 +184,7 @@ def _range(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Exten
             return 0, 0, 1
         first, last = min(picked[0], picked[-1]), max(picked[0], picked[-1])
         return first, last + 1, abs(step)
-    begin, stop = _bound(start, extent), _bound(end, extent)
+    begin, stop = _bound(node, start, extent), _bound(node, end, extent)
     if isinstance(start, int) and 0 <= start < step and same(stop, extent):
         # Of an extent below the start there is nothing to take either way.
         begin = start
@@ -205,7 +205,7 @@ def _from_the_end(bound: Extent, extent: Extent) -> Extent:
     return simplify(extent - 1 - bound)
 
 
-def _bound(bound: Extent, extent: Extent) -> Extent:
+def _bound(node: Node, bound: Extent, extent: Extent) -> Extent:
     """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
     if isinstance(bound, int) and (bound == 0 or bound >= FAR):
         return extent if bound else 0
@@ -213,7 +213,14 @@ def _bound(bound: Extent, extent: Extent) -> Extent:
         bound = extent + bound
     if same(bound, extent):
         return extent
-    return clamped(bound, extent)
+    inside = clamped(bound, extent)
+    if isinstance(inside, int) or isinstance(extent, tirx.Var) or not node.requirements.tell(inside):
+        return inside
+    # Of whole windows, 8 * ((h + 7) // 8), there are 4 rows in every image that has any.
+    if never_more(0, bound, least=1) and never_more(bound, extent, least=1):
+        node.requirements.pixels(inside)
+        return bound
+    return inside
 
 
 def _counted_from_the_front(node: Node, bound: Extent, extent: Extent) -> Extent:

@@ -60,6 +60,30 @@ def test_windows_of_images_that_do_not_divide(tmp_path: Path) -> None:
     check(tmp_path, nodes, constants, SIZES)
 
 
+@pytest.mark.parametrize(
+    "first",
+    ["first = Identity (two)", "rows = Div (tall, two)  last = Mod (minus, rows)  first = Mul (last, two)"],
+)
+def test_windows_of_shifted_images(first: str, tmp_path: Path) -> None:
+    """Padded to whole windows of 4 rows and rolled by 2, up or down, as shifted windows of attention are."""
+    nodes = f"""
+        h = Shape <start=2, end=3> (x)  n = Shape <end=1> (x)  w = Shape <start=3> (x)
+        rest = Mod (h, four)  up = Sub (four, rest)  lacking = Mod (up, four)
+        widths = Concat <axis=0> (z, z, z, z, z, z, lacking, z)
+        padded = Pad (x, widths)  tall = Shape <start=2, end=3> (padded)  {first}
+        below = Slice (padded, first, far, two)  above = Slice (padded, z, first, two)
+        rolled = Concat <axis=2> (below, above)
+        windows = Div (tall, four)  many = Mul (n, windows)  each = Concat <axis=0> (many, four, four, w)
+        turned = Transpose <perm=[0,2,1,3]> (rolled)  apart = Reshape (turned, each)
+        mean = ReduceMean <keepdims=1> (apart, one)  centred = Sub (apart, mean)
+        images = Shape <end=1> (centred)  batch = Div (images, windows)
+        goal = Concat <axis=0> (batch, tall, four, w)  whole = Reshape (centred, goal)
+        back = Transpose <perm=[0,2,1,3]> (whole)  y = Add (back, padded)
+    """
+    constants = {"z": ints(0), "one": ints(1), "two": ints(2), "four": ints(4), "minus": ints(-1)}
+    check(tmp_path, nodes, constants | {"far": ints(2**62)}, SIZES)
+
+
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize(
     "node",
