@@ -62,18 +62,36 @@ def polynomial(extent: Extent, known: Mapping[tirx.Var, Polynomial]) -> Polynomi
             if isinstance(extent, tirx.Mul):
                 return _product(left, right)
             return _sum([*left.items(), *_times(right, -1 if isinstance(extent, tirx.Sub) else 1)])
-        case tirx.FloorDiv() | tirx.FloorMod() if isinstance(extent.b, tirx.IntImm) and int(extent.b) > 0:
-            dividend, divisor = polynomial(extent.a, known), int(extent.b)
-            if dividend is None:
+        case tirx.FloorDiv() | tirx.FloorMod():
+            dividend, divisor = polynomial(extent.a, known), polynomial(extent.b, known)
+            if dividend is None or divisor is None:
                 return None
             whole = _quotient(dividend, divisor)
-            if isinstance(extent, tirx.FloorDiv):
+            if whole is not None and isinstance(extent, tirx.FloorMod):
+                return _sum([*dividend.items(), *_times(_product(whole, divisor), -1)])
+            if whole is not None:
                 return whole
-            return _sum([*dividend.items(), *_times(whole, -divisor)])
     return {frozenset({(StructuralKey(extent), 1)}): 1}  # type: ignore[call-arg]
 
 
-def _quotient(dividend: Polynomial, divisor: int) -> Polynomial:
+def _quotient(dividend: Polynomial, divisor: Polynomial) -> Polynomial | None:
+    """A quotient rounded down; None by what is neither a number nor a product that divides all of a sum."""
+    if divisor.keys() == {_ONE}:
+        return _quotient_by_number(dividend, divisor[_ONE]) if divisor[_ONE] > 0 else None
+    if len(divisor) != 1:
+        return None
+    ((product, count),) = divisor.items()
+    terms = []
+    for factors, times in dividend.items():
+        left = Counter(dict(factors))
+        left.subtract(dict(product))
+        if times % count or min(left.values(), default=0) < 0:
+            return None
+        terms.append((frozenset((+left).items()), times // count))
+    return _sum(terms)
+
+
+def _quotient_by_number(dividend: Polynomial, divisor: int) -> Polynomial:
     """Multiples of the divisor go before it: of ``x - 1`` it is that of ``x + divisor - 1``, less one."""
     rest = {product: count % divisor for product, count in dividend.items() if count % divisor}
     terms = [(product, count // divisor) for product, count in dividend.items()]
@@ -89,7 +107,7 @@ def _less_than_divisor(dividend: Polynomial, divisor: int) -> Polynomial:
         match tuple(product):
             case ((Quotient() as inner, 1),) if count == 1 and len(dividend) == 1 + bool(shift):
                 both = _sum([*inner.dividend, (_ONE, shift * inner.divisor)])
-                return _quotient(both, inner.divisor * divisor)
+                return _quotient_by_number(both, inner.divisor * divisor)
     return {frozenset({(Quotient(frozenset(dividend.items()), divisor), 1)}): 1}
 
 

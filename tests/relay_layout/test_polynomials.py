@@ -37,6 +37,8 @@ def test_others_do_not(left: Extent, right: Extent) -> None:
         ((H * 4 + W - 5) // 4, H + (W - 1) // 4 - 1),
         (((H + 3) // 4 - 3) // 2, (H - 9) // 8),
         (H % 8 + H // 8 * 8, H),
+        (H * (W // 2) * 6 // (W // 2 * 2), H * 3),
+        (H * (W // 2) % (W // 2), 0),
         ((H * W + 11) % 8, (3 + W * H) % 8),
         (tirx.max(H, W) // 2 * 4, tirx.max(H, W) // 2 * 3 + tirx.max(H, W) // 2),
     ],
@@ -58,6 +60,7 @@ def test_quotients_are_equal_however_they_are_written(left: Extent, right: Exten
         (H // 4 // 2, H // 4 // 3),
         ((H + 3) // 4, H // 4),
         (H // 2 * 2, H),
+        ((H * (W // 2) + 1) // (W // 2), H),
         (tirx.max(H, W), tirx.max(W, H) + 1),
     ],
 )

@@ -62,25 +62,32 @@ def test_windows_of_images_that_do_not_divide(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "first",
-    ["first = Identity (two)", "rows = Div (tall, two)  last = Mod (minus, rows)  first = Mul (last, two)"],
+    ["first = Identity (two)", "pairs = Div (tall, two)  last = Mod (minus, pairs)  first = Mul (last, two)"],
+    ids=["up", "down"],
 )
 def test_windows_of_shifted_images(first: str, tmp_path: Path) -> None:
-    """Padded to whole windows of 4 rows and rolled by 2, up or down, as shifted windows of attention are."""
+    """Padded to whole windows of 4x4 and rolled by 2, up or down, as shifted windows of attention are."""
     nodes = f"""
-        h = Shape <start=2, end=3> (x)  n = Shape <end=1> (x)  w = Shape <start=3> (x)
-        rest = Mod (h, four)  up = Sub (four, rest)  lacking = Mod (up, four)
-        widths = Concat <axis=0> (z, z, z, z, z, z, lacking, z)
-        padded = Pad (x, widths)  tall = Shape <start=2, end=3> (padded)  {first}
+        n = Shape <end=1> (x)  size = Shape <start=2> (x)
+        rest = Mod (size, four)  up = Sub (four, rest)  lacking = Mod (up, four)
+        widths = Concat <axis=0> (z, z, z, z, z, z, lacking)  padded = Pad (x, widths)
+        tall = Shape <start=2, end=3> (padded)  wide = Shape <start=3> (padded)  {first}
         below = Slice (padded, first, far, two)  above = Slice (padded, z, first, two)
         rolled = Concat <axis=2> (below, above)
-        windows = Div (tall, four)  many = Mul (n, windows)  each = Concat <axis=0> (many, four, four, w)
-        turned = Transpose <perm=[0,2,1,3]> (rolled)  apart = Reshape (turned, each)
-        mean = ReduceMean <keepdims=1> (apart, one)  centred = Sub (apart, mean)
-        images = Shape <end=1> (centred)  batch = Div (images, windows)
-        goal = Concat <axis=0> (batch, tall, four, w)  whole = Reshape (centred, goal)
-        back = Transpose <perm=[0,2,1,3]> (whole)  y = Add (back, padded)
+        right = Slice (rolled, two, far, three)  left = Slice (rolled, z, two, three)
+        shifted = Concat <axis=3> (right, left)
+        rows = Div (tall, four)  columns = Div (wide, four)
+        six = Concat <axis=0> (n, four, rows, four, columns, four)  cut = Reshape (shifted, six)
+        windows = Transpose <perm=[0,2,4,1,3,5]> (cut)  four_each = Concat <axis=0> (minus, four, four, four)
+        each = Reshape (windows, four_each)  mean = ReduceMean <keepdims=1> (each, three)
+        centred = Sub (each, mean)  all = Shape <end=1> (centred)
+        pixels = Mul (tall, wide)  per_row = Div (pixels, four)  per_image = Div (per_row, four)
+        batch = Div (all, per_image)  goal = Concat <axis=0> (batch, rows, columns, four, four, four)
+        apart = Reshape (centred, goal)  woven = Transpose <perm=[0,3,1,4,2,5]> (apart)
+        image = Concat <axis=0> (batch, four, tall, wide)  whole = Reshape (woven, image)
+        y = Add (whole, padded)
     """
-    constants = {"z": ints(0), "one": ints(1), "two": ints(2), "four": ints(4), "minus": ints(-1)}
+    constants = {"z": ints(0), "two": ints(2), "three": ints(3), "four": ints(4), "minus": ints(-1)}
     check(tmp_path, nodes, constants | {"far": ints(2**62)}, SIZES)
 
 
