@@ -1,4 +1,4 @@
-"""Register tiles along axes of symbolic extent."""
+"""Register tiles along axes of symbolic extent, and functions for some extents."""
 
 from typing import Any
 
@@ -35,6 +35,21 @@ def _enlarged(buffer: Any) -> Any:
     return tirx.decl_buffer(shape, buffer.dtype, buffer.name, layout=None)
 
 
+def with_short(func: tirx.PrimFunc, extent: tirx.Var, most: int) -> tirx.PrimFunc:
+    """The function, as it is called where ``extent`` is at most ``most``, with temporaries that hold no more.
+
+    TVM allocates those of all branches of a function in each of its calls.
+    """
+    root = func.body.block
+    short = {buffer: _shortened(buffer, extent, most) for buffer in root.alloc_buffers}
+    return with_nests(func, [substitute(root.body, short)], list(short.values()))
+
+
+def _shortened(buffer: Any, extent: tirx.Var, most: int) -> Any:
+    shape = [tirx.min(each, most) if extent.same_as(each) else each for each in buffer.shape]
+    return tirx.decl_buffer(shape, buffer.dtype, buffer.name, layout=None)
+
+
 def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.PrimFunc:
     """A function with the body of ``first`` where ``condition`` holds at run time, else that of ``second``.
 
@@ -46,4 +61,4 @@ def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.
     return with_nests(first, [body], [*root.alloc_buffers, *own.values()])
 
 
-__all__ = ["either", "with_known_tiles"]
+__all__ = ["either", "with_known_tiles", "with_short"]

@@ -41,7 +41,7 @@ from topi_ext.schedule.cpu.product import (
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
+from topi_ext.schedule.dynamic_tiles import either, with_known_tiles, with_short
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import fused_loops, inside, nests_of, outer_loops, with_nests
 from topi_ext.schedule.work import block_cycles
@@ -171,14 +171,20 @@ class _Attention:
 def _of_any_size(func: tirx.PrimFunc, forms: Iterable["Form"], processor: Processor) -> tirx.PrimFunc:
     """The function for any number of rows and of scores, which takes the last of ``forms`` that fits."""
     plain = with_named_extents(func)
-    whole = with_plain_loops(plain, processor)
-    for form in forms:
+
+    def attention() -> _Attention:
         found = _Attention.of(plain, processor)
         if found is None:
             raise RuntimeError("an attention is none any more with names for its extents")
-        rows, scores = (found.sch.get(loop).extent for loop in found.sch.get_loops(found.first)[-3:-1])
+        return found
+
+    found = attention()
+    rows, scores = (found.sch.get(loop).extent for loop in found.sch.get_loops(found.first)[-3:-1])
+    # Fewer scores than a vector have are for plain loops.
+    whole = with_short(with_plain_loops(plain, processor), scores, LEAST_VECTOR - 1)
+    for form in forms:
         fits = tirx.all(rows >= ROWS_OF_ANY_SIZE[form.rows], scores >= form.first.vectors * form.first.lanes)
-        whole = either(fits, found.by_blocks(form), whole)
+        whole = either(fits, attention().by_blocks(form), whole)
     return whole
 
 

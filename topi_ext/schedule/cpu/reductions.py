@@ -198,13 +198,16 @@ def _is_of_temporary(sch: Schedule, node: Any) -> bool:
 
 
 def _runs_along(node: Any, axis: tirx.Var) -> bool:
-    """Is everything that a block reads contiguous along ``axis``, and along no other axis?"""
-    loads = loads_of(node.body)
-    read = [load for load in loads if not load.source.same_as(node.writes[0].source) and len(load.indices)]
-    innermost = [load for load in read if uses(load.indices[-1], axis)]
-    return bool(innermost) and all(
+    """Is everything that a block reads along ``axis`` contiguous there?
+
+    Of a product of two matrices one is not: partial results, of each of all its elements, would take many
+    times the memory.
+    """
+    loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
+    along = [load for load in loads if any(uses(index, axis) for index in load.indices)]
+    return bool(along) and all(
         load.indices[-1].same_as(axis) and not any(uses(index, axis) for index in load.indices[:-1])
-        for load in innermost
+        for load in along
     )
 
 

@@ -1,10 +1,12 @@
 """Two products and the softmax between them, by blocks of rows: right whatever divides what."""
 
 from collections.abc import Callable
+from math import prod
 
 import ml_dtypes
 import numpy as np
 import pytest
+import tvm
 from kernel_harness import (
     apply_rules,
     check_kernel,
@@ -16,9 +18,11 @@ from kernel_harness import (
     target_for,
 )
 from tvm import te, tirx, topi
+from tvm.s_tir import SBlock
 
 from topi_ext.compute import transcendental
 from topi_ext.compute.pair_product import pair_product
+from topi_ext.ir import nodes_of
 from topi_ext.processor import processor_of
 from topi_ext.schedule.cpu.attention import MOST_ROWS, Attention, best_form
 
@@ -145,6 +149,14 @@ def test_a_symbolic_batch() -> None:
     )
 
 
+def of_any_length(images: tuple[tirx.Var | int, ...], length: tirx.Var) -> tirx.PrimFunc:
+    """Of as many scores as rows."""
+    shapes = [(*images, length, 12), (*images, 12, length), (*images, length, 21)]
+    tensors = [te.placeholder(shape, "float32", name) for shape, name in zip(shapes, "qkv", strict=True)]
+    result = topi.nn.matmul(softmax(topi.nn.matmul(*tensors[:2])), tensors[2])
+    return prim_func([*tensors, result], "int64")
+
+
 @pytest.mark.parametrize("cpu", host_cpus())
 @pytest.mark.parametrize("batch", [False, True], ids=["", "batch"])
 @pytest.mark.parametrize("number", [1, 3, 4, 5, 7, 8, 15, 16, 17, 31, 49, 64, 100, 257])
@@ -152,11 +164,8 @@ def test_any_number_of_rows(number: int, batch: bool, cpu: str | None) -> None:
     arrays = operands((2, 3), number, number, 12, 21)
     length = tirx.Var("t", "int64")
     images = (tirx.Var("n", "int64") if batch else 2, 3)
-    shapes = [(*images, length, 12), (*images, 12, length), (*images, length, 21)]
-    tensors = [te.placeholder(shape, "float32", name) for shape, name in zip(shapes, "qkv", strict=True)]
-    result = topi.nn.matmul(softmax(topi.nn.matmul(*tensors[:2])), tensors[2])
     check_kernel(
-        prim_func([*tensors, result], "int64"),
+        of_any_length(images, length),
         target_for(cpu),
         arrays,
         expected(arrays),
@@ -164,6 +173,24 @@ def test_any_number_of_rows(number: int, batch: bool, cpu: str | None) -> None:
         case=[array.shape for array in arrays],
         schedule=lambda func, target: scheduled_by(Attention(), func, target),
     )
+
+
+def test_no_temporary_of_any_number_of_rows_has_all_scores() -> None:
+    """TVM allocates what any branch needs, so that of 20000 rows a plain one would take gigabytes."""
+    length = tirx.Var("t", "int64")
+    module = scheduled_by(Attention(), of_any_length((2, 3), length), target_for(host_cpus()[-1])).mod
+    passes = tvm.s_tir.transform
+    for each in (passes.PlanAndUpdateBufferAllocationLocation, passes.ConvertBlocksToOpaque):
+        module = each()(module)
+    analyzer = tvm.sym.Analyzer()
+    analyzer.bind(length, tirx.const(20000, "int64"))
+    compact = passes.CompactBufferAllocation()(module)["main"]
+    sizes = [
+        prod(int(analyzer.simplify(extent)) for extent in buffer.shape)
+        for block in nodes_of(compact.body, SBlock)
+        for buffer in block.alloc_buffers
+    ]
+    assert max(sizes) <= 2 * 32 * 20000
 
 
 @pytest.mark.parametrize(("scores", "apart"), [(601, 39 * 16), (1024, 65 * 16)])

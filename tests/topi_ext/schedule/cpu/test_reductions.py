@@ -1,5 +1,7 @@
 """Sums and maxima: right whatever is reduced, in vectors and by all threads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -10,9 +12,14 @@ from kernel_harness import (
     data_of,
     host_cpus,
     prim_func,
+    scheduled_by,
     target_for,
 )
 from tvm import te, tirx, topi
+
+from topi_ext.schedule.cpu.loops import LoopNest
+
+COLUMNS = tirx.Var("n", "int64")
 
 either = pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic batch"])
 
@@ -126,6 +133,18 @@ def test_softmax(shape: tuple[int, ...], axis: int, logarithm: bool, symbolic: b
         symbolic,
         tolerance=2e-6,
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"), [((64, COLUMNS), 0), ((COLUMNS, 64), 3)], ids=["across", "along"]
+)
+def test_products_have_partial_results_where_both_factors_are_read_along(shape: Any, parts: int) -> None:
+    """Of others each element would have those of a vector, in memory as long as all of them."""
+    left, right = te.placeholder((3, 64), "float32", "left"), te.placeholder(shape, "float32", "right")
+    product = topi.nn.matmul if shape[0] == 64 else topi.nn.dense
+    func = prim_func([left, right, product(left, right)], "int64")
+    found = scheduled_by(LoopNest(), func, target_for("x86-64-v4")).mod["main"]
+    assert len(found.body.block.alloc_buffers) == parts
 
 
 def test_long_rows_of_an_unknown_number_have_vectors() -> None:
