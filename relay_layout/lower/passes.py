@@ -11,6 +11,7 @@ from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.lookups import fuse_lookups
 from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.lowering_for import lowering_for
+from relay_layout.lower.memory.dynamic_storage import share_dynamic_storages
 from relay_layout.lower.memory.in_place import compute_in_place
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
 from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
@@ -62,6 +63,7 @@ def memory_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         relax.transform.StaticPlanBlockMemory(),
         relax.transform.LowerAllocTensor(),
         as_pass(compute_in_place),
+        as_pass(share_dynamic_storages),
         as_pass(drop_uncalled),
     ]
 

@@ -38,10 +38,10 @@ def of_typical_size(workload: ConvolutionWorkload) -> ConvolutionWorkload:
 def _at_least_a_window(workload: ConvolutionWorkload, side: int, size: int) -> Any:
     axis = workload.along(side)
     window = axis.dilation * (axis.taps - 1) + 1
-    return max(_typical_extent(axis.extent, size), window - axis.pad_before - axis.pad_after, 1)
+    return max(typical_extent(axis.extent, size), window - axis.pad_before - axis.pad_after, 1)
 
 
-def _typical_extent(extent: Extent, size: int) -> int:
+def typical_extent(extent: Extent, size: int) -> int:
     """``extent`` with ``size`` in place of every symbolic variable."""
     if isinstance(extent, int):
         return extent
@@ -50,4 +50,4 @@ def _typical_extent(extent: Extent, size: int) -> int:
     return found if isinstance(found, int) else size
 
 
-__all__ = ["of_typical_size"]
+__all__ = ["IMAGE", "of_typical_size", "typical_extent"]

@@ -6,7 +6,7 @@ is a piece of every row of the whole, and the kernels that write or read it get 
 (:mod:`.part_storage`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -30,7 +30,13 @@ from relay_layout.ir import (
     with_main,
 )
 from relay_layout.lower.memory.aliases import Aliases
-from relay_layout.lower.memory.operators import RESHAPE, STORAGE, TENSOR, is_known
+from relay_layout.lower.memory.operators import (
+    STORAGE,
+    TENSOR,
+    is_known,
+    may_return_operand,
+    symbols,
+)
 from relay_layout.lower.memory.part_storage import LiveRange, Part, PartStorages, SharedStorage
 from relay_layout.lower.memory.strided import Variants
 
@@ -89,11 +95,11 @@ class _Plan:
         self._uses: dict[relax.Var, list[_Use]] = {}
         self._other_uses: set[relax.Var] = set()
         # Symbolic extents, and the binding that defines each; -1 for those of parameters.
-        self._extents = dict.fromkeys(_symbols(parameter.ty for parameter in function.params), -1)
+        self._extents = dict.fromkeys(symbols(parameter.ty for parameter in function.params), -1)
         # A tensor in a tuple, or passed to a function that returns something, may be returned with it.
         kept = [
             function.body.body,
-            *(binding.value for binding in bindings if _may_return_operand(binding.value)),
+            *(binding.value for binding in bindings if may_return_operand(binding.value)),
         ]
         self._read()
         self._outputs = {self._root(variable) for value in kept for variable in variables_read(value)}
@@ -115,7 +121,7 @@ class _Plan:
             elif operator_name(value) == TENSOR:
                 self._tensors[variable] = place, value
             if isinstance(binding, relax.MatchCast):
-                for symbol in _symbols([binding.ty]):
+                for symbol in symbols([binding.ty]):
                     self._extents.setdefault(symbol, place)
             for read in variables_read(value):
                 self._last[self._root(read)] = place
@@ -304,30 +310,6 @@ def _consecutive_parts(shapes: Sequence[Sequence[Extent]], axis: int, whole: Par
 def _is_copy(tensors: Sequence[Expression]) -> bool:
     """Do all tensors have one dtype? If some were narrowed, the function also converts."""
     return len({dtype_of(tensor) for tensor in tensors}) == 1
-
-
-def _may_return_operand(value: Expression) -> bool:
-    """May ``value`` return a tensor that goes into it, other than as an alias that :class:`.Aliases`
-    knows?
-    """
-    if isinstance(value, relax.Tuple):
-        return True
-    if not isinstance(value, relax.Call) or operator_name(value) in (STORAGE, TENSOR, RESHAPE):
-        return False
-    kind = value.ty
-    is_number = isinstance(kind, relax.ShapeType | tvm.ir.PrimType)
-    return not is_number and not (isinstance(kind, relax.TupleType) and not kind.fields)
-
-
-def _symbols(kinds: Iterable[Any]) -> set[tirx.Var]:
-    """The symbolic variables in the extents of tensor and shape types."""
-    found: set[tirx.Var] = set()
-    for kind in kinds:
-        shape = getattr(kind, "shape", kind)
-        for extent in getattr(shape, "values", None) or ():
-            if not isinstance(as_extent(extent), int):
-                found.update(tirx.analysis.undefined_vars(extent))
-    return found
 
 
 def _size(call: relax.Call) -> int:

@@ -1,8 +1,12 @@
 """Operators of planned memory, as passes that change it meet them."""
 
-from tvm import relax
+from collections.abc import Iterable
+from typing import Any
 
-from relay_layout.ir import Expression, as_extent, is_static
+import tvm
+from tvm import relax, tirx
+
+from relay_layout.ir import Expression, Extent, as_extent, is_static, operator_name
 
 STORAGE = "memory.alloc_storage"
 TENSOR = "memory.alloc_tensor"
@@ -15,4 +19,41 @@ def is_known(shape: Expression) -> bool:
     return isinstance(shape, relax.ShapeExpr) and is_static([as_extent(extent) for extent in shape.values])
 
 
-__all__ = ["POINTED", "RESHAPE", "STORAGE", "TENSOR", "is_known"]
+def may_return_operand(value: Expression) -> bool:
+    """May ``value`` return a tensor that goes into it, other than as an alias that :class:`.Aliases`
+    knows?
+    """
+    if isinstance(value, relax.Tuple):
+        return True
+    if not isinstance(value, relax.Call) or operator_name(value) in (STORAGE, TENSOR, RESHAPE):
+        return False
+    kind = value.ty
+    is_number = isinstance(kind, relax.ShapeType | tvm.ir.PrimType)
+    return not is_number and not (isinstance(kind, relax.TupleType) and not kind.fields)
+
+
+def symbols(kinds: Iterable[Any]) -> set[tirx.Var]:
+    """The symbolic variables in the extents of tensor and shape types."""
+    found: set[tirx.Var] = set()
+    for kind in kinds:
+        shape = getattr(kind, "shape", kind)
+        for extent in getattr(shape, "values", None) or ():
+            found |= symbols_of(as_extent(extent))
+    return found
+
+
+def symbols_of(extent: Extent) -> set[tirx.Var]:
+    """The symbolic variables of an extent."""
+    return set() if isinstance(extent, int) else set(tirx.analysis.undefined_vars(extent))
+
+
+__all__ = [
+    "POINTED",
+    "RESHAPE",
+    "STORAGE",
+    "TENSOR",
+    "is_known",
+    "may_return_operand",
+    "symbols",
+    "symbols_of",
+]
