@@ -14,7 +14,16 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Extent, as_extent, bindings_of, operator_name, shape_of, with_body, with_main
+from relay_layout.ir import (
+    Extent,
+    as_extent,
+    bindings_of,
+    is_static,
+    operator_name,
+    shape_of,
+    with_body,
+    with_main,
+)
 from relay_layout.lower.dynamic_shapes.typical_size import IMAGE, typical_extent
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import (
@@ -49,11 +58,15 @@ def share_dynamic_storages(module: tvm.IRModule) -> tvm.IRModule:
 
 @dataclass
 class _Storage:
-    """A storage of ``size`` bytes that is needed from the binding ``first`` to the binding ``last``."""
+    """A storage of ``size`` bytes that is needed from the binding ``first`` to the binding ``last``.
+
+    ``typical`` is what ``size`` is where sizes of inputs are those of an image.
+    """
 
     variable: relax.Var
     call: relax.Call
     size: Extent
+    typical: int
     first: int
     last: int
 
@@ -70,8 +83,9 @@ class _Group:
     members: list[_Storage] = field(default_factory=list)
 
     @property
-    def typical_bytes(self) -> int:
-        return max(typical_extent(member.size, IMAGE) for member in self.members)
+    def typical(self) -> int:
+        """Its size where sizes of inputs are those of an image."""
+        return max(member.typical for member in self.members)
 
     def allocation(self) -> relax.Binding:
         """The binding of the first, of the largest size."""
@@ -131,9 +145,9 @@ class _Shared:
             return
         (extent,) = unknown
         others = [each for each in after if not (isinstance(each, tirx.Var) and each.same_as(extent))]
-        if len(others) == len(after) - 1 and not any(map(self._reads_late, others)):
-            total, rest = (self._told(prod(extents, start=1)) for extents in (before, others))
-            self._known[extent] = simplified(total // rest)
+        # Others are numbers: of sizes that a call may have, some are 0, by which nothing is divided.
+        if len(others) == len(after) - 1 and is_static(others) and 0 not in others:
+            self._known[extent] = simplified(self._told(prod(before, start=1)) // prod(others))
 
     def _is_told_late(self, variable: tirx.Var) -> bool:
         return self._defined.get(variable, 0) >= 0 and variable not in self._known
@@ -162,7 +176,10 @@ class _Shared:
             if operator_name(value) == STORAGE:
                 if not is_known(value.args[0]):
                     (size,) = value.args[0].values
-                    found[variable] = _Storage(variable, value, self._told(as_extent(size)), place, place)
+                    told = self._told(as_extent(size))
+                    found[variable] = _Storage(
+                        variable, value, told, typical_extent(told, IMAGE), place, place
+                    )
             elif operator_name(value) == TENSOR:
                 holding[variable] = value.args[0]
             for each in read:
@@ -177,14 +194,18 @@ class _Shared:
         """Each storage with a free one: the smallest that holds it at a typical size, or the largest."""
         groups: list[_Group] = []
         for storage in storages:
-            free = [group for group in groups if self._may_join(storage, group)]
-            bytes_ = typical_extent(storage.size, IMAGE)
-            free.sort(key=lambda group: (group.typical_bytes < bytes_, abs(group.typical_bytes - bytes_)))
-            if not free:
-                free = [_Group()]
-                groups.append(free[0])
-            free[0].members.append(storage)
+            group = self._free_for(storage, groups)
+            if group is None:
+                groups.append(group := _Group())
+            group.members.append(storage)
         return groups
+
+    def _free_for(self, storage: _Storage, groups: Iterable[_Group]) -> _Group | None:
+        def misfit(group: _Group) -> tuple[bool, int]:
+            return group.typical < storage.typical, abs(group.typical - storage.typical)
+
+        free = [group for group in groups if self._may_join(storage, group)]
+        return min(free, key=misfit, default=None)
 
     def _may_join(self, storage: _Storage, group: _Group) -> bool:
         first, last = group.members[0], group.members[-1]

@@ -91,6 +91,21 @@ def test_windows_of_shifted_images(first: str, tmp_path: Path) -> None:
     check(tmp_path, nodes, constants | {"far": ints(2**62)}, SIZES)
 
 
+def test_rows_of_whole_windows_ask_for_pixels(tmp_path: Path) -> None:
+    """An image with any rows has 4 once it is padded to a multiple."""
+    nodes = """
+        h = Shape <start=2, end=3> (x)  rest = Mod (h, four)  up = Sub (four, rest)  lacking = Mod (up, four)
+        widths = Concat <axis=0> (z, z, z, z, z, z, lacking, z)  padded = Pad (x, widths)
+        y = Slice (padded, z, three, two)
+    """
+    constants = {"z": ints(0), "two": ints(2), "three": ints(3), "four": ints(4)}
+    check(tmp_path, nodes, constants, [(1, 4, 1, 5), (2, 4, 9, 7)])
+    with pytest.raises(InputError) as error:
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 0, 5), "float32")})
+    expected = "the model was exported for inputs of which x.shape[2] > 0, got x.shape[2] = 0"
+    assert str(error.value) == expected
+
+
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize(
     "node",
