@@ -7,6 +7,12 @@ from relay_layout.ir import Extent
 from relay_layout.polynomials import polynomial, provably_equal
 
 H, W, AREA = (tirx.Var(name, "int64") for name in ("h", "w", "area"))
+
+
+def number(value: int) -> Extent:
+    return tirx.const(value, "int64")
+
+
 KNOWN = {AREA: polynomial(H * W, {}) or {}}
 
 
@@ -47,8 +53,8 @@ def test_quotients_are_equal_however_they_are_written(left: Extent, right: Exten
     assert provably_equal([left], [right])
     for h, w in ((1, 2), (9, 16), (24, 7)):
         analyzer = sym.Analyzer()
-        analyzer.bind(H, tirx.const(h, "int64"))
-        analyzer.bind(W, tirx.const(w, "int64"))
+        analyzer.bind(H, number(h))
+        analyzer.bind(W, number(w))
         assert int(analyzer.simplify(left - right)) == 0, f"{left} | {right} | {h}, {w}"
 
 
@@ -61,7 +67,7 @@ def test_quotients_are_equal_however_they_are_written(left: Extent, right: Exten
         ((H + 3) // 4, H // 4),
         (H // 2 * 2, H),
         ((H * (W // 2) + 1) // (W // 2), H),
-        (tirx.max(H, W), tirx.max(W, H) + 1),
+        (tirx.max(H, number(2)), tirx.max(W, number(2))),
     ],
 )
 def test_quotients_that_differ_are_not_equal(left: Extent, right: Extent) -> None:

@@ -35,7 +35,7 @@ def _enlarged(buffer: Any) -> Any:
     return tirx.decl_buffer(shape, buffer.dtype, buffer.name, layout=None)
 
 
-def with_short(func: tirx.PrimFunc, extent: tirx.Var, most: int) -> tirx.PrimFunc:
+def with_short_temporaries(func: tirx.PrimFunc, extent: Any, most: int) -> tirx.PrimFunc:
     """The function, as it is called where ``extent`` is at most ``most``, with temporaries that hold no more.
 
     TVM allocates those of all branches of a function in each of its calls.
@@ -45,7 +45,7 @@ def with_short(func: tirx.PrimFunc, extent: tirx.Var, most: int) -> tirx.PrimFun
     return with_nests(func, [substitute(root.body, short)], list(short.values()))
 
 
-def _shortened(buffer: Any, extent: tirx.Var, most: int) -> Any:
+def _shortened(buffer: Any, extent: Any, most: int) -> Any:
     shape = [tirx.min(each, most) if extent.same_as(each) else each for each in buffer.shape]
     return tirx.decl_buffer(shape, buffer.dtype, buffer.name, layout=None)
 
@@ -61,4 +61,4 @@ def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.
     return with_nests(first, [body], [*root.alloc_buffers, *own.values()])
 
 
-__all__ = ["either", "with_known_tiles", "with_short"]
+__all__ = ["either", "with_known_tiles", "with_short_temporaries"]

@@ -29,9 +29,9 @@ def simplify(extent: Extent) -> Extent:
 
 
 def _missing(remainder: tirx.FloorMod) -> Extent:
-    """What is missing to a multiple, as exporters write it: by quotients, or by what an extent has more.
+    """A remainder by a number below zero, by quotients; that of such a number, as what an extent has more.
 
-    Which is a remainder by a number below zero, or that of such a number by an extent.
+    Exporters write so what is missing to a multiple, and how far elements are rolled.
     """
     number, divisor = remainder.a, remainder.b
     if isinstance(divisor, tirx.IntImm) and int(divisor) < 0:
@@ -40,7 +40,7 @@ def _missing(remainder: tirx.FloorMod) -> Extent:
     if isinstance(number, tirx.IntImm) and int(number) < 0 and never_more(0, divisor):
         # Nothing is divided by 0: a multiple of 7 that is not below 0 is at least 7.
         multiple, _ = factors(divisor)
-        if -int(number) <= multiple or never_more(-int(number), divisor, least=1):
+        if -int(number) <= multiple or never_more(-int(number), divisor):
             return divisor + number
     return remainder
 

@@ -53,9 +53,9 @@ def equal_residues(left: Extent, right: Extent, known: Residues) -> Residues | N
     if difference is None or difference.slope != 0:
         return None
     period = lcm(difference.period, known.divisor)
-    last = difference.start + period + 1
-    sizes = range(known.rest, last, known.divisor)
     least = max(1, known_interval(_variables(left, right)[0]).least)
+    last = max(difference.start, least) + period + 1
+    sizes = range(known.rest, last, known.divisor)
     zeros = {size for size in sizes if size < least or difference.value(size) == 0}
     for divisor in range(known.divisor, period + 1, known.divisor):
         if period % divisor == 0:
@@ -75,8 +75,8 @@ def equal_interval(left: Extent, right: Extent) -> Interval | None:
     difference = _difference(left, right)
     if difference is None:
         return None
-    last = difference.start + difference.period + 1
     known = known_interval(_variables(left, right)[0])
+    last = max(difference.start, known.least) + difference.period + 1
     sizes = range(max(1, known.least), last if known.most is None else min(last, known.most + 1))
     equal = {size for size in sizes if difference.value(size) == 0}
     if len(equal) < 2:

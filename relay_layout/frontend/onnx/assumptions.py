@@ -56,17 +56,19 @@ class Assumptions:
             return
         if isinstance(extent, Residues):
             self._residues[size] = extent
-            # Images have pixels: of what 8 divides there are 8 at least.
-            fewest = Interval(extent.rest or extent.divisor, None)
-            self._intervals[size] = fewest.within(self._intervals.get(size, ANY))
             extent = size // extent.divisor * extent.divisor + extent.rest
         known = self._extents
         self._extents = {name: _replaced(other, size, extent) for name, other in known.items()}
         self._extents[size] = extent
 
+    def fewest(self, size: tirx.Var) -> int:
+        """The least that a size is, other than 0: of what 8 divides there are 8 at least."""
+        residues = self._residues.get(size, ALL)
+        return residues.rest or residues.divisor
+
     def equal(self, left: Extent, right: Extent) -> bool:
         """Whether both are always equal; False where nothing is known of it. Raises :class:`Assumption`."""
-        if provably_equal([left], [right]):
+        if same(left, right) or provably_equal([left], [right]):
             return True
         for size, other in ((left, right), (right, left)):
             if self._is_open(size) and size not in _variables(other) and self._sizes_alone(other):

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax, tirx
 
 from relay_layout.frontend.extents.arithmetic import as_expression, simplify
+from relay_layout.frontend.extents.known_sizes import Interval, known_interval, known_sizes
 from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.assumptions import Assumptions
 from relay_layout.frontend.values import Unsupported, shape_of, written
@@ -92,11 +93,22 @@ class Requirements:
         if not isinstance(extent, int) and not never_more(least + 1, extent):
             self._note(tirx.GT(extent, as_expression(least)))
 
-    def pixels(self, extent: Extent) -> None:
-        """Ask that sizes of inputs that an extent depends on are not 0."""
-        for size, _ in self._sizes:
-            if size in tirx.analysis.undefined_vars(extent):
-                self.more(size, 0)
+    def within_pixels(self, bound: Extent, extent: Extent) -> bool:
+        """Whether a bound is from 0 to an extent in all images that have pixels, as is asked of them then.
+
+        Nothing is asked, and False returned, where it is not, and of what data decide.
+        """
+        if not (self.tell(bound) and self.tell(extent)):
+            return False
+        read = set(tirx.analysis.undefined_vars(as_expression(bound) + as_expression(extent)))
+        fewest = {size: self._assumptions.fewest(size) for size, _ in self._sizes if size in read}
+        known = {size: Interval(least, None).within(known_interval(size)) for size, least in fewest.items()}
+        with known_sizes(known):
+            if not never_more(0, bound) or not never_more(bound, extent):
+                return False
+        for size, least in fewest.items():
+            self.more(size, least - 1)
+        return True
 
     def no_more(self, extent: Extent, most: Extent) -> None:
         """Ask for an extent of at most ``most``, where nothing tells already. Unsupported where none is."""

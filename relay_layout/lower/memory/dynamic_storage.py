@@ -147,7 +147,7 @@ class _Shared:
         others = [each for each in after if not (isinstance(each, tirx.Var) and each.same_as(extent))]
         # Others are numbers: of sizes that a call may have, some are 0, by which nothing is divided.
         if len(others) == len(after) - 1 and is_static(others) and 0 not in others:
-            self._known[extent] = simplified(self._told(prod(before, start=1)) // prod(others))
+            self._known[extent] = simplified(self._told(prod(before)) // prod(others))
 
     def _is_told_late(self, variable: tirx.Var) -> bool:
         return self._defined.get(variable, 0) >= 0 and variable not in self._known
@@ -209,10 +209,10 @@ class _Shared:
 
     def _may_join(self, storage: _Storage, group: _Group) -> bool:
         first, last = group.members[0], group.members[-1]
-        is_told = all(
-            self._defined.get(symbol, first.first) < first.first for symbol in symbols_of(storage.size)
-        )
-        return last.last < storage.first and first.kind == storage.kind and is_told
+        if last.last >= storage.first or first.kind != storage.kind:
+            return False
+        begin = first.first
+        return all(self._defined.get(symbol, begin) < begin for symbol in symbols_of(storage.size))
 
 
 def _largest(sizes: Sequence[Extent]) -> Any:

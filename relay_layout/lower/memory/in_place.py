@@ -216,10 +216,7 @@ class _Plan:
 
     def _are_known(self, storage: relax.Call, place: int) -> bool:
         """Are all symbolic extents in the size of a storage defined before the binding at ``place``?"""
-        symbols = {
-            symbol for extent in storage.args[0].values for symbol in tirx.analysis.undefined_vars(extent)
-        }
-        return all(self._extents.get(symbol, place) < place for symbol in symbols)
+        return all(self._extents.get(symbol, place) < place for symbol in symbols([storage.args[0]]))
 
     def rewritten(self) -> list[relax.Binding]:
         """The bindings with the new storages, and without the removed calls and unused storages.

@@ -41,7 +41,7 @@ from topi_ext.schedule.cpu.product import (
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rows import common_rows, inline_cheap
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.dynamic_tiles import either, with_known_tiles, with_short
+from topi_ext.schedule.dynamic_tiles import either, with_known_tiles, with_short_temporaries
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import fused_loops, inside, nests_of, outer_loops, with_nests
 from topi_ext.schedule.work import block_cycles
@@ -180,9 +180,14 @@ def _of_any_size(func: tirx.PrimFunc, forms: Iterable["Form"], processor: Proces
 
     found = attention()
     rows, scores = (found.sch.get(loop).extent for loop in found.sch.get_loops(found.first)[-3:-1])
-    # Fewer scores than a vector have are for plain loops.
-    whole = with_short(with_plain_loops(plain, processor), scores, LEAST_VECTOR - 1)
-    for form in forms:
+    if (fixed(scores) or 0) >= LEAST_VECTOR:
+        first, *more = forms
+        whole = attention().by_blocks(first)
+    else:
+        # Fewer scores than a vector has are for plain loops.
+        more = list(forms)
+        whole = with_short_temporaries(with_plain_loops(plain, processor), scores, LEAST_VECTOR - 1)
+    for form in more:
         fits = tirx.all(rows >= ROWS_OF_ANY_SIZE[form.rows], scores >= form.first.vectors * form.first.lanes)
         whole = either(fits, attention().by_blocks(form), whole)
     return whole

@@ -1,7 +1,6 @@
 """ONNX's Col2Im: images put together of their windows."""
 
 from collections.abc import Sequence
-from itertools import product as combinations
 from math import prod
 from typing import Any
 
@@ -86,22 +85,35 @@ def _followed_by_zeros(node: Node, data: Any, after: Sequence[int]) -> Any:
 def _lined_up(node: Node, data: Any, sliding: Window, parts: Sequence[int]) -> Any:
     """The image that windows cover, before it is cut, of ``data`` as :func:`_in_parts` has them."""
     rank = len(parts)
-    axes = list(range(rank))
-    inner = shape_of(data)[rank:]
-    total = None
-    for places in combinations(*map(range, parts)):
-        part = relax.op.strided_slice(data, axes, list(places), [place + 1 for place in places])
-        image = node.emit(relax.op.squeeze(node.emit(part, "part"), axes), "part")
-        widths = [0, 0, 0, 0]
-        for place, number in zip(places, parts, strict=True):
-            widths += [place, number - 1 - place, 0, 0]
-        image = node.emit(relax.op.nn.pad(image, widths), "shifted") if any(widths) else image
-        total = image if total is None else node.emit(relax.op.add(total, image), "sum")
+    for axis, number in enumerate(parts):
+        data = _summed(node, data, _filled(sliding, axis), number, 2 + rank - 1 + axis)
+    shape = shape_of(data)
     lengths: list[Extent] = [
-        simplify((count + number - 1) * stride)
-        for count, number, stride in zip(inner[2::2], parts, sliding.strides, strict=True)
+        simplify(count * stride) for count, stride in zip(shape[2::2], sliding.strides, strict=True)
     ]
-    return node.emit(relax.op.reshape(total, relax.ShapeExpr([*inner[:2], *lengths])), "image")
+    return node.emit(relax.op.reshape(data, relax.ShapeExpr([*shape[:2], *lengths])), "image")
+
+
+def _filled(sliding: Window, axis: int) -> list[int]:
+    """The parts along an axis in which there are elements of a window."""
+    places = range(sliding.kernel[axis])
+    return sorted({place * sliding.dilation[axis] // sliding.strides[axis] for place in places})
+
+
+def _summed(node: Node, data: Any, places: Sequence[int], number: int, counts: int) -> Any:
+    """The sum of parts, each shifted by its place: ``data`` without its first axis, of ``number`` parts.
+
+    What remains has ``number`` - 1 more along its axis ``counts``. Parts beside ``places`` are zero.
+    """
+    total = None
+    for place in places:
+        part = node.emit(relax.op.strided_slice(data, [0], [place], [place + 1]), "part")
+        part = node.emit(relax.op.squeeze(part, [0]), "part")
+        widths = [0] * (2 * len(shape_of(part)))
+        widths[2 * counts : 2 * counts + 2] = place, number - 1 - place
+        part = node.emit(relax.op.nn.pad(part, widths), "shifted") if any(widths) else part
+        total = part if total is None else node.emit(relax.op.add(total, part), "sum")
+    return total
 
 
 __all__ = ["columns_to_image"]

@@ -206,7 +206,10 @@ def _from_the_end(bound: Extent, extent: Extent) -> Extent:
 
 
 def _bound(node: Node, bound: Extent, extent: Extent) -> Extent:
-    """A slice's bound along an extent of which one is symbolic, between 0 and the extent."""
+    """A slice's bound along an extent of which one is symbolic, between 0 and the extent.
+
+    Sizes of inputs may be asked not to be 0, where that tells that it is between these.
+    """
     if isinstance(bound, int) and (bound == 0 or bound >= FAR):
         return extent if bound else 0
     if isinstance(bound, int) and bound < 0:
@@ -214,13 +217,10 @@ def _bound(node: Node, bound: Extent, extent: Extent) -> Extent:
     if same(bound, extent):
         return extent
     inside = clamped(bound, extent)
-    if isinstance(inside, int) or isinstance(extent, tirx.Var) or not node.requirements.tell(inside):
+    if isinstance(inside, int) or isinstance(extent, tirx.Var) or same(inside, bound):
         return inside
     # Of whole windows, 8 * ((h + 7) // 8), there are 4 rows in every image that has any.
-    if never_more(0, bound, least=1) and never_more(bound, extent, least=1):
-        node.requirements.pixels(inside)
-        return bound
-    return inside
+    return bound if node.requirements.within_pixels(bound, extent) else inside
 
 
 def _counted_from_the_front(node: Node, bound: Extent, extent: Extent) -> Extent:

@@ -122,10 +122,21 @@ def test_what_is_proven_holds(left: Any, right: Any) -> None:
 def test_what_is_proven_of_bounded_sizes_holds(left: Any, right: Any, least: int, most: int | None) -> None:
     with known_sizes({SIZE: Interval(least, most)}):
         proven, simple = never_more(left, right), simplify(left)
+        interval, residues = equal_interval(left, right), equal_residues(left, right, ALL)
     for size in range(least, (most or TRIED) + 1):
         assert at(simple, size) == at(left, size), f"{left} | {size}"
         if proven:
             assert at(left, size) <= at(right, size), f"{left} | {right} | {size}"
+        within = interval is not None and interval.least <= size <= (interval.most or TRIED)
+        among = residues is not None and size % residues.divisor == residues.rest
+        if size and (within or among):
+            assert at(left, size) == at(right, size), f"{left} | {right} | {size}"
+
+
+def test_a_size_is_tried_throughout_a_period_from_where_it_is_known() -> None:
+    with known_sizes({SIZE: Interval(3, None)}):
+        assert equal_interval((SIZE + 5) // 8, (SIZE + 7) // 8) is None
+        assert equal_residues((SIZE + 1) // 2 * 2, SIZE, ALL) == Residues(2, 0)
 
 
 @pytest.mark.parametrize(

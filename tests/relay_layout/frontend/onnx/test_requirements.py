@@ -136,3 +136,13 @@ def test_matrices_that_may_not_fit() -> None:
         relay_layout.compile(model)
     told = "multiplies [1,2,K // 2] with [1,M // 3,4], whose extents may or may not fit"
     assert told in str(error.value)
+
+
+def test_slices_of_what_was_joined_ask_nothing() -> None:
+    """A cache of words that is empty before the first one."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 19]> g (float[1,P,2] past, float[1,T,2] new) => (float y) '
+        "<int64[1] z = {0}, int64[1] a = {1}> { j = Concat <axis=1> (past, new)  "
+        "p = Shape <start=1, end=2> (past)  y = Slice (j, z, p, a) }"
+    )
+    assert not relay_layout.compile(model).manifest.conditions
