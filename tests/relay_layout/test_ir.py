@@ -15,7 +15,6 @@ from relay_layout.ir import (
     factors,
     fields_of,
     function_attributes,
-    provably_equal,
     with_body,
     with_functions,
     with_main,
@@ -99,13 +98,6 @@ def test_a_function_with_another_body_keeps_its_attributes_and_its_module_the_ol
     assert function_attributes(updated)["num_input"] == 1
     assert [int(extent) for extent in updated.ret_ty.shape.values] == [3]
     assert len(bindings_of(module["main"])) == 2
-
-
-def test_shapes_are_equal_however_they_are_written() -> None:
-    n, m = (tirx.Var(name, "int64") for name in "nm")
-    assert provably_equal((2 * n, 3), (n + n, 3))
-    assert not provably_equal((n, 3), (m, 3))
-    assert not provably_equal((3,), (3, 1))
 
 
 def test_types_in_a_type() -> None:

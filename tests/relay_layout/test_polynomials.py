@@ -74,6 +74,12 @@ def test_quotients_that_differ_are_not_equal(left: Extent, right: Extent) -> Non
     assert not provably_equal([left], [right])
 
 
+def test_shapes_are_equal_however_they_are_written() -> None:
+    assert provably_equal((2 * H, 3), (H + H, 3))
+    assert not provably_equal((H, 3), (W, 3))
+    assert not provably_equal((3,), (3, 1))
+
+
 def test_sums_of_very_many_products_are_left() -> None:
     variables = [tirx.Var(f"v{number}", "int64") for number in range(9)]
     long = sum(variables[1:], variables[0])
