@@ -30,9 +30,9 @@ from relay_layout.lower.memory.operators import (
     RESHAPE,
     STORAGE,
     TENSOR,
+    definitions,
     is_known,
     may_return_operand,
-    symbols,
     symbols_of,
 )
 from relay_layout.polynomials import polynomial
@@ -100,7 +100,7 @@ class _Shared:
 
     def __init__(self, function: relax.Function, bindings: Sequence[relax.Binding]) -> None:
         self._bindings = bindings
-        self._defined = dict.fromkeys(symbols(parameter.ty for parameter in function.params), -1)
+        self._defined = definitions(function, bindings)
         self._known: dict[tirx.Var, Extent] = {}
         self._read_extents()
         storages = self._storages(function)
@@ -128,11 +128,8 @@ class _Shared:
         return found
 
     def _read_extents(self) -> None:
-        """Where each symbolic extent is defined, and what it is if a reshape tells."""
-        for place, binding in enumerate(self._bindings):
-            if isinstance(binding, relax.MatchCast):
-                for symbol in symbols([binding.ty]):
-                    self._defined.setdefault(symbol, place)
+        """What each symbolic extent is if a reshape tells."""
+        for binding in self._bindings:
             if operator_name(binding.value) == RESHAPE:
                 self._read_reshape(shape_of(binding.value.args[0]), shape_of(binding.var))
 

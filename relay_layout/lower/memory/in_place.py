@@ -33,6 +33,7 @@ from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import (
     STORAGE,
     TENSOR,
+    definitions,
     is_known,
     may_return_operand,
     symbols,
@@ -94,8 +95,7 @@ class _Plan:
         self._last: dict[relax.Var, int] = {}
         self._uses: dict[relax.Var, list[_Use]] = {}
         self._other_uses: set[relax.Var] = set()
-        # Symbolic extents, and the binding that defines each; -1 for those of parameters.
-        self._extents = dict.fromkeys(symbols(parameter.ty for parameter in function.params), -1)
+        self._defined = definitions(function, bindings)
         # A tensor in a tuple, or passed to a function that returns something, may be returned with it.
         kept = [
             function.body.body,
@@ -120,9 +120,6 @@ class _Plan:
                 self._storage_calls[variable] = value
             elif operator_name(value) == TENSOR:
                 self._tensors[variable] = place, value
-            if isinstance(binding, relax.MatchCast):
-                for symbol in symbols([binding.ty]):
-                    self._extents.setdefault(symbol, place)
             for read in variables_read(value):
                 self._last[self._root(read)] = place
             if variable not in self._aliases and variable not in self._tensors:
@@ -216,7 +213,7 @@ class _Plan:
 
     def _are_known(self, storage: relax.Call, place: int) -> bool:
         """Are all symbolic extents in the size of a storage defined before the binding at ``place``?"""
-        return all(self._extents.get(symbol, place) < place for symbol in symbols([storage.args[0]]))
+        return all(self._defined.get(symbol, place) < place for symbol in symbols([storage.args[0]]))
 
     def rewritten(self) -> list[relax.Binding]:
         """The bindings with the new storages, and without the removed calls and unused storages.

@@ -42,6 +42,16 @@ def symbols(kinds: Iterable[Any]) -> set[tirx.Var]:
     return found
 
 
+def definitions(function: relax.Function, bindings: Iterable[relax.Binding]) -> dict[tirx.Var, int]:
+    """Symbolic extents, and the place of the binding that defines each; -1 for those of parameters."""
+    found = dict.fromkeys(symbols(parameter.ty for parameter in function.params), -1)
+    for place, binding in enumerate(bindings):
+        if isinstance(binding, relax.MatchCast):
+            for symbol in symbols([binding.ty]):
+                found.setdefault(symbol, place)
+    return found
+
+
 def symbols_of(extent: Extent) -> set[tirx.Var]:
     """The symbolic variables of an extent."""
     return set() if isinstance(extent, int) else set(tirx.analysis.undefined_vars(extent))
@@ -52,6 +62,7 @@ __all__ = [
     "RESHAPE",
     "STORAGE",
     "TENSOR",
+    "definitions",
     "is_known",
     "may_return_operand",
     "symbols",
