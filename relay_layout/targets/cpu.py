@@ -1,6 +1,6 @@
 """CPU targets: the processor, the number formats of its kernels, and their estimated times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,13 +77,15 @@ class CpuTarget(BuildTarget):
         any (:func:`topi_ext.word_forms.integer_forms`).
         """
         forms = integer_forms(workload, self.processor, weight, stored)
-        return self.float_form(self.kernels.fastest(forms, any_size=any_size))
+        return self.float_form(self._fastest(forms, any_size))
 
     def float_form(self, workload: ConvolutionWorkload, *, any_size: bool = False) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, for convolutions of floats; others are returned as they are."""
         if self.precision != "bf16":
             return workload
-        forms = [*bfloat16_forms(workload, self.processor), workload]
+        return self._fastest([*bfloat16_forms(workload, self.processor), workload], any_size)
+
+    def _fastest(self, forms: Sequence[ConvolutionWorkload], any_size: bool) -> ConvolutionWorkload:
         if any_size:
             # Instructions for pairs of words multiply matrices alone, of known size.
             forms = [form for form in forms if not form.paired_words]

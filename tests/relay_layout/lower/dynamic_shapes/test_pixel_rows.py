@@ -140,6 +140,20 @@ def test_pairs_of_words_are_for_known_sizes(kernel: int) -> None:
     assert all(each.source != "fallback" for each in lowered.kernels)
 
 
+def test_pairs_of_words_of_bytes_are_for_known_sizes() -> None:
+    """Of any number of rows there is no kernel of SMMLA: another one is chosen."""
+    target = resolve_target("aarch64-neoverse-n2", threads=2)
+    data = relax.Var("x", relax.TensorType([tirx.Var("n", "int64"), 64], "uint8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            weight = relax.const(np.ones((64, 96), "int8"))
+            result = builder.emit_output(relax.op.matmul(data, weight, out_dtype="int32"))
+        builder.emit_func_output(result)
+    lowered = lower(convert(builder.finalize(), target=target).module, target, lambda line: None)
+    assert [each.source for each in lowered.kernels] == ["default"]
+
+
 @pytest.mark.parametrize("rows", [("n",), ("n", "s"), ("n", 16)], ids=str)
 def test_products_of_bytes(rows: Extents, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
