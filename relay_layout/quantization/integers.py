@@ -7,6 +7,7 @@ multiplies by the scales over the result's scale, once, and rounds halves to eve
 other operators make of one tensor of bytes, element by element, is looked up (:class:`.ByteFunction`).
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -42,6 +43,9 @@ from relay_layout.quantization.reals import (
 )
 
 _EIGHT_BITS = ("int8", "uint8")
+
+_MOST_BYTES = np.iinfo("int32").max // 255
+"""How many bytes have a sum in int32, whatever they are."""
 
 
 @mutator
@@ -258,7 +262,9 @@ class Integers(PyExprMutator):
         extents = [shape[int(axis) % len(shape)] for axis in axes]
         if not is_static(extents) or dtype_of(term.tensor) not in _EIGHT_BITS:
             return None
-        count = int(np.prod(extents))
+        count = math.prod(extents)
+        if not 0 < count <= _MOST_BYTES:
+            return None
         wide = self._emit(relax.op.astype(term.tensor, "int32"))
         total = relax.op.sum(wide, [int(axis) for axis in axes], bool(call.attrs.keepdims))
         scale = np.asarray(term.scale / np.float32(count), "float32")

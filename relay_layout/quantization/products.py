@@ -4,9 +4,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.ir import Emit, Expression, constant, dtype_of, with_attributes
-from relay_layout.quantization.reals import Real, Term
+from relay_layout.quantization.reals import Real, Term, fits_int8
 
-_BYTE = np.iinfo("int8")
 _LARGEST = 255
 
 
@@ -75,7 +74,7 @@ def _operands(data: Real | None, weight: Real | None) -> tuple[Term, np.ndarray,
     ):
         return None
     centred = kernel.array.astype("int32") - kernel.zero_point
-    if centred.min() < _BYTE.min or centred.max() > _BYTE.max:
+    if not fits_int8(centred):
         return None
     return term, centred.astype("int8"), kernel.scale
 

@@ -15,6 +15,14 @@ SHIFT = 128
 """From int8 to uint8, in which integers are computed: kernels multiply bytes without signs by bytes with."""
 
 
+_BYTE = np.iinfo("int8")
+
+
+def fits_int8(array: np.ndarray) -> bool:
+    """Are all elements numbers of int8? An array without elements has no others."""
+    return bool(array.min(initial=0) >= _BYTE.min and array.max(initial=0) <= _BYTE.max)
+
+
 @dataclass(frozen=True)
 class Quantization:
     """``real = (integer - zero_point) * scale``, with arrays that broadcast to a tensor of ``dtype``."""
@@ -215,4 +223,4 @@ def _float32(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float32")
 
 
-__all__ = ["SHIFT", "Quantization", "Real", "Term", "from_steps", "quantization_of", "shifted"]
+__all__ = ["SHIFT", "Quantization", "Real", "Term", "fits_int8", "from_steps", "quantization_of", "shifted"]

@@ -11,9 +11,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.ir import Emit, Expression, constant, dtype_of, shape_of, with_attributes
-from relay_layout.quantization.reals import SHIFT, shifted
-
-_BYTE = np.iinfo("int8")
+from relay_layout.quantization.reals import SHIFT, fits_int8, shifted
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def centred_weight(weight: np.ndarray, zero_point: np.ndarray, outputs: int) -> 
     points = zero_point.astype("int32")
     centred = weight.astype("int32") - points.reshape(along if points.ndim else ())
     integers, rest = centred, None
-    if centred.min(initial=0) < _BYTE.min or centred.max(initial=0) > _BYTE.max:
+    if not fits_int8(centred):
         shift = SHIFT if weight.dtype == "uint8" else 0
         integers, rest = weight.astype("int32") - shift, np.int32(shift) - points
     others = tuple(axis for axis in range(weight.ndim) if axis != outputs)

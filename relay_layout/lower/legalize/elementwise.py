@@ -64,23 +64,40 @@ def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A quotient or remainder; by a divisor of 0, which ends the process if it is an integer, that of 1."""
+    """A quotient or remainder of integers that no operand ends the process with; others as they are.
+
+    By 0 it is that by 1. By -1, of which the quotient of the least integer has no room, the remainder is that
+    by 1 as well, and the quotient that by 1 with the other sign, which wraps around.
+    """
     dividend, divisor = call.args
-    safe = isinstance(divisor, Constant) and constant_array(divisor).all()
-    if (
-        safe
-        or not isinstance(divisor.ty, relax.TensorType)
-        or not dtype_of(divisor).startswith(("int", "uint"))
-    ):
+    if not isinstance(divisor.ty, relax.TensorType) or not dtype_of(divisor).startswith(("int", "uint")):
+        return default_call(builder, call)
+    trapping = (0, -1) if dtype_of(divisor).startswith("int") else (0,)
+    if isinstance(divisor, Constant) and not np.isin(constant_array(divisor), trapping).any():
         return default_call(builder, call)
 
-    def nonzero(tensor: te.Tensor) -> te.Tensor:
-        one = tirx.const(1, tensor.dtype)
-        return te.compute(tensor.shape, lambda *index: tirx.Select(tensor(*index) == 0, one, tensor(*index)))
+    def chosen(name: str, where: Sequence[int], there: int, elsewhere: int | None = None) -> Expression:
+        """``there`` where the divisor is one of ``where``, else the divisor or ``elsewhere``."""
 
-    name = "divisor"
-    known = builder.call_te(nonzero, divisor, primfunc_name_hint=name, primfunc_attrs={PATTERN: ELEMENTWISE})
-    return default_call(builder, with_attributes(call, [dividend, builder.emit(known, name_hint=name)]))
+        def element(value: tirx.Expr) -> tirx.Expr:
+            rest = value if elsewhere is None else tirx.const(elsewhere, value.ty.dtype)
+            found = tirx.any(*(value == each for each in where))
+            return tirx.Select(found, tirx.const(there, value.ty.dtype), rest)
+
+        def compute(tensor: te.Tensor) -> te.Tensor:
+            return te.compute(tensor.shape, lambda *index: element(tensor(*index)))
+
+        made = builder.call_te(
+            compute, divisor, primfunc_name_hint=name, primfunc_attrs={PATTERN: ELEMENTWISE}
+        )
+        return builder.emit(made, name_hint=name)
+
+    plain = with_attributes(call, [dividend, chosen("divisor", trapping, 1)])
+    if -1 not in trapping or operator_name(call) in _REMAINDERS:
+        return default_call(builder, plain)
+    quotient = builder.emit(default_call(builder, plain), name_hint="quotient")
+    signed = builder.normalize(relax.op.multiply(quotient, chosen("sign", [-1], -1, 1)))
+    return default_call(builder, signed)
 
 
 def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -203,7 +220,9 @@ EQUALITIES = "equal", "not_equal"
 
 ORDERS = "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"
 
-QUOTIENTS = "divide", "floor_divide", "mod", "floor_mod"
+_REMAINDERS = "mod", "floor_mod"
+
+QUOTIENTS = "divide", "floor_divide", *_REMAINDERS
 
 __all__ = [
     "COMPUTES",

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from qdq_graphs import QdqGraph, run_both, steps_apart
+from tvm import relax
 
 from relay_layout.artifact import check_runnable
 from relay_layout.errors import ArtifactError
+from relay_layout.quantization.conversion import to_integers
 from relay_layout.targets import resolve_target
 
 STEP = 0.05
@@ -121,6 +123,22 @@ def test_residual_sums_pooling_and_a_classifier(tmp_path: Path) -> None:
     largest, share = steps_apart(ours, reference, 0.02)
     assert largest <= 1.0 and share <= 0.1, (largest, share)
     assert _reads_floats_once(report)
+
+
+def test_a_mean_of_more_bytes_than_int32_adds_up_is_one_of_floats() -> None:
+    side = 2902
+    assert side**2 * 255 > np.iinfo("int32").max
+    image = relax.Var("x", relax.TensorType([1, 1, side, side], "uint8"))
+    scale, zero_point = relax.const(np.float32(0.1)), relax.const(np.uint8(0))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            real = builder.emit(relax.op.dequantize(image, scale, zero_point))
+            mean = builder.emit(relax.op.mean(real, [2, 3]))
+            result = builder.emit_output(relax.op.quantize(mean, scale, zero_point, out_dtype="uint8"))
+        builder.emit_func_output(result)
+    text = to_integers(builder.finalize()).script()
+    assert "R.mean(" in text and "R.sum(" not in text
 
 
 def test_joined_and_moved_tensors_stay_integers(tmp_path: Path) -> None:

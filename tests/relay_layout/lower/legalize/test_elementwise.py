@@ -94,6 +94,29 @@ def test_integers_divided_by_zero_do_not_end_the_process(
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("operator", "sign"),
+    [(relax.op.divide, -1), (relax.op.floor_divide, -1), (relax.op.mod, 0), (relax.op.floor_mod, 0)],
+    ids=["divide", "floor_divide", "mod", "floor_mod"],
+)
+def test_the_least_integer_divided_by_minus_one_does_not_end_the_process(
+    operator: Callable[..., relax.Expr], sign: int, constant: bool, dtype: str
+) -> None:
+    """The quotient wraps around."""
+    dividends, divisors = np.array([np.iinfo(dtype).min, 7, -9], dtype), np.full(3, -1, dtype)
+    builder = relax.BlockBuilder()
+    variables = [relax.Var(name, relax.TensorType([3], dtype)) for name in ("dividend", "divisor")]
+    divisor = relax.const(divisors, dtype) if constant else variables[1]
+    with builder.function("main", variables):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Tuple([builder.emit(operator(variables[0], divisor))]))
+        builder.emit_func_output(result)
+    (found,) = execute(builder.finalize(), dividends, divisors)
+    np.testing.assert_array_equal(found, sign * dividends)
+
+
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 4.0, 0.5, -0.5])
 def test_a_known_power_needs_no_function_of_the_library(exponent: float, tmp_path: Path) -> None:
     numbers = [0.3, -1.7, 2.5, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -3e20, 4e8]
