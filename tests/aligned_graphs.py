@@ -68,13 +68,15 @@ def attention(graph: Graph, x: Any) -> Any:
 
 def rectified(graph: Graph, x: Any) -> Any:
     """What keeps zeros zero, with bounds or factors."""
-    kind = graph.of(("bounded", "factor", "divided", "bias"))
+    kind = graph.of(("bounded", "factor", "divided", "quotient", "bias"))
     if kind == "bounded":
         return op.clip(x, 0, 6)
     if kind == "factor":
         return op.multiply(x, relax.const(0.5))
     if kind == "divided" or not graph.is_known(x, 1):
         return op.divide(x, relax.const(2.0))
+    if kind == "quotient":
+        return op.divide(x, graph.constant(1, graph.shape(x)[1], 1, 1))
     return op.add(x, graph.constant(1, graph.shape(x)[1], 1, 1))
 
 

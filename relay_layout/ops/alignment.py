@@ -60,7 +60,8 @@ _KEEPS_ZEROS = frozenset(
         "variance",
     }
 )
-"""Operators that give zeros of zeros, along dimensions that they neither join nor reduce."""
+"""Operators that give zeros of zeros, along dimensions that they neither join nor reduce; a quotient by what is
+not padded."""
 
 
 def passes_alignment(
@@ -84,6 +85,9 @@ def passes_alignment(
     if node.operator in _WINDOWS:
         return True
     if not _keeps_zeros(node) or aligned & exact or not all(aligned <= set(text or "") for text in results):
+        return False
+    if node.operator == "divide" and operands[1] is not None:
+        # A padded divisor is zero where the dividend is.
         return False
     return all(
         _is_factor(node, place, value) if text is None else aligned <= set(text)

@@ -68,7 +68,8 @@ _ZERO_OF_ZEROS = frozenset(
         "variance",
     ]
 )
-"""Operators that give zeros of zeros, along every dimension that they treat alike everywhere."""
+"""Operators that give zeros of zeros, along every dimension that they treat alike everywhere; a quotient by
+what is not padded."""
 
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
@@ -204,7 +205,7 @@ def _convolution_shapes(
 def _shapes_along(old: Node, before: Sequence[Shape], shapes: Sequence[Shape | None]) -> list[Shape] | None:
     """All operands must be padded alike, along dimensions that the call treats alike everywhere.
 
-    One that has a single element there is not zero behind it, which only factors may be.
+    One that has a single element there is not zero behind it, which only factors may be, and divisors have to.
     """
     reading = reading_of(old)
     if reading is None:
@@ -229,7 +230,10 @@ def _shapes_along(old: Node, before: Sequence[Shape], shapes: Sequence[Shape | N
                 label.name == name and extent != 1 for label, extent in zip(labels, shape, strict=True)
             )
         ]
-        if single and not (len(single) == len(padded) and _is_factor(old, place)):
+        is_padded = len(single) < len(padded)
+        if single and (is_padded or not _is_factor(old, place)):
+            return None
+        if is_padded and old.operator == "divide" and place == 1:
             return None
         wanted = tuple(
             padded.get(label.name, extent) if label.name not in single else extent

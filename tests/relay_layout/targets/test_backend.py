@@ -116,6 +116,8 @@ MAKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "softmax": lambda x: op.nn.softmax(x, axis=1),
     "clip": lambda x: op.clip(x, 1, 2),
     "an infinite factor": lambda x: op.minimum(op.multiply(x, relax.const(float("inf"))), relax.const(9.0)),
+    "divided by itself": lambda x: op.divide(x, x),
+    "a divisor of each channel": lambda x: op.divide(x, constant(20, 1, 1)),
     "filled pixels": lambda x: op.nn.pad(x, [0, 0, 0, 0, 1, 2, 0, 1], "constant", 0.5),
     "channels joined": lambda x: op.strided_slice(op.concat([x, x], axis=1), [1], [3], [23]),
 }
