@@ -145,6 +145,11 @@ class Layout:
         split = {axis.name for axis in self.axes if axis.factor is not None}
         return tuple(name for name in self.primal if name in split)
 
+    def is_split(self, axis: str) -> bool:
+        """Whether ``axis`` has blocks, which may hold one element each."""
+        self.require_axes(axis)
+        return axis in self.blocked_axes
+
     def block(self, axis: str) -> int:
         """Elements of ``axis`` in one step of its primal part: the product of its blocks, 1 if not split."""
         self.require_axes(axis)

@@ -60,8 +60,8 @@ _KEEPS_ZEROS = frozenset(
         "variance",
     }
 )
-"""Operators that give zeros of zeros, along dimensions that they neither join nor reduce; a quotient by what is
-not padded."""
+"""Operators that give zeros of zeros, along dimensions that they neither join nor reduce; quotients by what
+is not padded."""
 
 
 def passes_alignment(

@@ -111,7 +111,7 @@ class ChannelNorm:
     def fits(self, layout: Layout, channels: Any) -> bool:
         """Whether a group is a number of whole blocks or a block one of whole groups."""
         block = layout.block(self.channel)
-        if self.groups is None or block == 1:
+        if self.groups is None or not layout.is_split(self.channel):
             return True
         if not isinstance(channels, int) or len(positions(layout, [self.channel])) != 2:
             return False
@@ -145,7 +145,7 @@ def keeps_groups(node: Node, layout: Layout) -> bool:
 def channel_norm_expansion(node: Node, layout: Layout) -> Replacement | None:
     """The arithmetic where channels or what is reduced are blocked: the operator names whole dimensions."""
     norm = _norm_of(node)
-    if all(layout.block(label) == 1 for label in (norm.channel, *norm.reduced)):
+    if not any(layout.is_split(label) for label in (norm.channel, *norm.reduced)):
         return None
     return lambda builder, operands: norm.arithmetic(builder, layout, operands)
 

@@ -51,7 +51,7 @@ class TakeRule:
 def _forward(data: Layout, indices: Layout, axis: int) -> Triple | None:
     """The layout of the result, from those of data and indices."""
     taken, count = letters(axis + 1)[-1], len(indices.primal)
-    if not indices.is_plain or data.block(taken) > 1 or data.alignments:
+    if not indices.is_plain or data.is_split(taken) or data.alignments:
         return None
     parts: list[Axis] = []
     for part in data.axes:

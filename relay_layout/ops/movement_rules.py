@@ -6,7 +6,7 @@ from typing import Any
 from tvm import tirx
 
 from relay_layout.graph import Node
-from relay_layout.ir import ints, is_one
+from relay_layout.ir import ints, is_one, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
 
@@ -120,7 +120,13 @@ def _gone_labels(node: Node) -> str:
     if axes is None:
         # A symbolic extent is not known to be one, whatever it will be.
         return "".join(letters(len(shape))[axis] for axis in range(len(shape)) if is_one(shape[axis]))
-    return "".join(letters(len(shape))[axis % len(shape)] for axis in ints(axes))
+    named = {axis % len(shape) for axis in ints(axes)}
+    # Of named ones with a known number of elements, only those of one go.
+    return "".join(
+        label
+        for axis, (label, extent) in enumerate(zip(letters(len(shape)), shape, strict=True))
+        if axis in named and (is_one(extent) or not is_static([extent]))
+    )
 
 
 def tiled(node: Node) -> Labels | None:
@@ -186,7 +192,7 @@ def keeps_last_two(node: Node, layout: Layout) -> bool:
 def along_given_axis(node: Node) -> Labels | None:
     """All operands alike; ``axis``, if it is given, stays whole (argsort, flip, gather_elements)."""
     axis, rank = node.attributes.axis, node.operands[0].rank
-    if axis is None or any(value.rank != rank or value.shape is None for value in node.operands):
+    if axis is None or not rank or any(value.rank != rank or value.shape is None for value in node.operands):
         return None
     text = letters(rank)
     whole = frozenset(text[int(axis) % rank])

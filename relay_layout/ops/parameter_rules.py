@@ -69,7 +69,7 @@ def normalized(node: Node) -> Labels | None:
 def normalized_expansion(node: Node, layout: Layout) -> Replacement | None:
     """Batch norm along a blocked dimension: its arithmetic, as the operator names one dimension only."""
     channel = letters(node.operands[0].rank)[int(node.attributes.axis) % node.operands[0].rank]
-    if layout.block(channel) == 1:
+    if not layout.is_split(channel):
         return None
     attributes = node.attributes
 
@@ -102,7 +102,7 @@ def rectified(node: Node) -> Labels | None:
 def rectified_expansion(node: Node, layout: Layout) -> Replacement | None:
     """Parametric ReLU along a blocked dimension: a choice between the value and its multiple."""
     channel = letters(node.operands[0].rank)[int(node.attributes.axis) % node.operands[0].rank]
-    if layout.block(channel) == 1:
+    if not layout.is_split(channel):
         return None
 
     def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:

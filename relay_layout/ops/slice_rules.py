@@ -16,8 +16,9 @@ Bounds = tuple[Any, Any, Any]
 
 def sliced(node: Node) -> Labels | None:
     """Slices; a block may cut a dimension where known bounds of stride one fall on its edges."""
-    slices, shape = _slices(node), node.operands[0].shape
-    if slices is None or shape is None or node.results[0].shape is None:
+    shape = node.operands[0].shape
+    slices = _slices(node) if shape else None
+    if shape is None or slices is None or node.results[0].shape is None:
         return None
     text = letters(len(shape))
     whole = frozenset(text[axis] for axis, bounds in slices.items() if known_run(bounds, shape[axis]) is None)

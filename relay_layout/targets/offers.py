@@ -204,6 +204,6 @@ def _of_same_kind(given: Layout, axes: str) -> str:
     text = str(given)
     if sorted(set(given.primal) - set(others)) != ["C", "N"] or "".join(others) not in text:
         return axes
-    if not others or any(axis not in "DHW" or given.block(axis) > 1 for axis in others):
+    if not others or any(axis not in "DHW" or given.is_split(axis) for axis in others):
         return axes
     return text.replace("".join(others), own)

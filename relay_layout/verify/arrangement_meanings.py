@@ -92,6 +92,8 @@ def bounds_of(node: Node) -> dict[int, tuple[Any, Any, Any]] | None:
     axes, begins, ends = lists[:3]
     strides = lists[3] if len(lists) > 3 else [1] * len(axes)
     rank = node.operands[0].rank
+    if not rank:
+        return None
     places = [axis % rank for axis in axes]
     if not len(axes) == len(begins) == len(ends) == len(strides) or len(set(places)) != len(places):
         return None

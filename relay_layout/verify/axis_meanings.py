@@ -55,6 +55,8 @@ def along_axis(node: Node) -> Reading | None:
     if known is None or node.attributes.axis is None or len({*known[0], *known[1]}) != 1:
         return None
     rank = known[0][0]
+    if not rank:
+        return None
     axis = int(node.attributes.axis) % rank
     labels = with_names(free(rank), {axis: exact("axis")})
     shapes = [extents(value.shape or ()) for value in node.operands]

@@ -205,7 +205,7 @@ def _convolution_shapes(
 def _shapes_along(old: Node, before: Sequence[Shape], shapes: Sequence[Shape | None]) -> list[Shape] | None:
     """All operands must be padded alike, along dimensions that the call treats alike everywhere.
 
-    One that has a single element there is not zero behind it, which only factors may be, and divisors have to.
+    One that has a single element there is not zero behind it, as only factors may be and divisors must be.
     """
     reading = reading_of(old)
     if reading is None:

@@ -41,11 +41,11 @@ class NoCosts:
 
 
 def layouts_of(value: Value) -> tuple[Layout, ...]:
-    """Orders of the dimensions, and blocks of each one of them."""
+    """Orders of the dimensions, and blocks of each one of them; of one element too, as after a sum."""
     rank = value.rank
     letters = str(Layout.generic(rank))
     plain = PLAIN.get(rank) or tuple("".join(order) for order in permutations(letters))
-    texts = [*plain, *(f"{letters}{block}{letter.lower()}" for letter in letters for block in (2, 4))]
+    texts = [*plain, *(f"{letters}{block}{letter.lower()}" for letter in letters for block in (1, 2, 4))]
     if rank == 4:
         texts += ["ACDB4b", "AB4bCD", "ABCD2b2b", "ABCD4b2d"]
     return tuple(Layout.parse(text) for text in texts) if rank else (Layout.generic(0),)

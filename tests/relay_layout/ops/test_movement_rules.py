@@ -47,6 +47,7 @@ CASES: dict[str, Case] = {
     "stack": ("stack", lambda x: op.stack([x, op.abs(x)], -1), X, "ACDB ABCD4b", ""),
     "expand": ("expand_dims", lambda x: op.expand_dims(x, [1, -1]), X, "ACDB ABCD4b", ""),
     "squeeze": ("squeeze", lambda x: op.squeeze(x, [-2]), (image(2, 8, 1, 6),), "ACDB ABCD4b", ""),
+    "squeeze of several": ("squeeze", lambda x: op.squeeze(x, [1]), X, "ABCD4b ACDB", ""),
     "squeeze all": ("squeeze", op.squeeze, (image(1, 8, 1, 6),), "ACDB ABCD4b", ""),
     "tile": ("tile", lambda x: op.tile(x, [1, 2, 1, 3]), X, "ACDB ABCD4b DCBA", ""),
     "tile of lower rank": ("tile", lambda x: op.tile(x, [2]), X, "ACDB ABCD2d", ""),

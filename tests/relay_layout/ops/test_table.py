@@ -1,9 +1,13 @@
 """The operator table as a whole: every operator of Relax is decided about, once."""
 
+from collections.abc import Callable
+
 import pytest
+from tvm import relax
 from tvm.ir import Op
 
 import relay_layout.lower.passes  # noqa: F401 (makes our own operators known)
+from relay_layout import convert
 from relay_layout.graph import MATCH_CAST
 from relay_layout.ops import KEEPS, TABLE
 
@@ -25,6 +29,29 @@ def test_every_reason_is_for_an_operator_that_exists() -> None:
 def test_every_row_is_for_an_operator_that_exists() -> None:
     rows = {name for name in TABLE if not name.startswith("relay.")}
     assert sorted(rows - RELAX) == [MATCH_CAST]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "operator"),
+    [
+        (relax.TensorType([], "float32"), relax.op.sort),
+        (relax.TensorType([], "float32"), relax.op.argsort),
+        (relax.TensorType([], "float32"), lambda x: relax.op.cumsum(x, axis=0)),
+        (relax.TensorType(dtype="float32", ndim=2), lambda x: relax.op.strided_slice(x, [0], [0], [1])),
+        (relax.TensorType(dtype="float32"), lambda x: relax.op.strided_slice(x, [0], [0], [1])),
+    ],
+    ids=["sort a number", "argsort a number", "add up a number", "slice", "slice of any rank"],
+)
+def test_a_tensor_without_known_dimensions_has_no_axis(
+    tensor: relax.TensorType, operator: Callable[[relax.Var], relax.Expr]
+) -> None:
+    variable = relax.Var("x", tensor)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [variable]):
+        with builder.dataflow():
+            result = builder.emit_output(operator(variable))
+        builder.emit_func_output(result)
+    assert convert(builder.finalize()).report["layout_transforms"] == 0
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))
