@@ -10,7 +10,7 @@ taken.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay_layout.choice.heuristic import approximate
@@ -44,6 +44,20 @@ class Solution:
     objective: float
     gap: float
     seconds: float
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no other choice is better."""
+        return self.status in _PROVEN
+
+
+_PROVEN = "trivial", "optimal"
+_STATUSES = *_PROVEN, "time limit", "heuristic"
+
+
+def status_of_all(statuses: Iterable[str]) -> str:
+    """The status of solutions taken together: that of the one about which least is known."""
+    return max(statuses, key=_STATUSES.index)
 
 
 def solve(
@@ -106,4 +120,4 @@ def _pick(problem: Problem, place: int, choice: int) -> int:
     return pick
 
 
-__all__ = ["TIE_BREAK_US", "Solution", "TransformCost", "solve"]
+__all__ = ["TIE_BREAK_US", "Solution", "TransformCost", "solve", "status_of_all"]

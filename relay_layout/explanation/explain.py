@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
+from relay_layout.choice.solver import status_of_all
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.facts import OperatorFact
 from relay_layout.explanation.reader import PlanReader
@@ -96,7 +97,7 @@ def explain_plans(plans: Sequence[LayoutPlan]) -> Explanation:
         operators=tuple(operators),
         others=before - len(operators),
         transforms=tuple(reader.fact(each) for reader in readers for each in reader.transforms),
-        solver_status=plans[0].solution.status,
+        solver_status=status_of_all(plan.solution.status for plan in plans),
         objective_us=sum(reader.objective_us for reader in readers),
     )
 

@@ -123,11 +123,11 @@ class PlanReader:
         return found + [each for _, each in sorted(others, key=lambda pair: pair[0])]
 
     def _forced(self, node: Node, signature: Signature, seconds: float) -> Solution | None:
-        """The best choice in which ``node`` runs that way; None where it is not found in time."""
+        """The best choice in which ``node`` runs that way; None where none is proven in time."""
         plan = self.plan
         choices = {**plan.signatures, node: [signature]}
         solution = plan.best_of(choices, seconds)
-        return None if solution.status == "time limit" else solution
+        return solution if solution.is_proven else None
 
     def _alternative(self, node: Node, signature: Signature, solution: Solution | None) -> Alternative:
         plan, chosen = self.plan, self.plan.solution.signatures

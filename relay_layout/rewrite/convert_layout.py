@@ -11,6 +11,7 @@ from tvm_ffi import register_error
 
 from relay_layout.bodies import alone, bodies_of, name_inside, with_bodies, without_bodies
 from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
+from relay_layout.choice.solver import status_of_all
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
 from relay_layout.ir import with_main
@@ -114,6 +115,7 @@ def _with_body(report: ConversionReport, name: str, body: ConversionReport) -> C
         layout_transform_bytes=report.layout_transform_bytes + body.layout_transform_bytes,
         layout_transform_us=report.layout_transform_us + body.layout_transform_us,
         layout_transform_prices=prices,
+        solver_status=status_of_all([report.solver_status, body.solver_status]),
         objective_us=report.objective_us + body.objective_us,
         solver_seconds=report.solver_seconds + body.solver_seconds,
         seconds=report.seconds + body.seconds,

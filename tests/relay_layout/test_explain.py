@@ -13,6 +13,7 @@ from tvm import relax, tirx
 import relay_layout
 from relay_layout.choice import objective
 from relay_layout.choice.plan import LayoutPlan, plan_layout
+from relay_layout.choice.solver import Solution
 from relay_layout.errors import InputError
 from relay_layout.explanation import reader as explaining
 from relay_layout.explanation.explain import explain_plans
@@ -431,6 +432,22 @@ def test_without_time_alternatives_are_not_worked_out(monkeypatch: pytest.Monkey
     explanation = relay_layout.explain(relu_between(), "middle", desired_layout="NHWC")
     assert [each.more_us for each in explanation.alternatives] == [0.0, None]
     assert "not worked out: there was no time left" in str(explanation)
+
+
+@pytest.mark.parametrize("status", ["time limit", "heuristic"])
+def test_what_is_not_proven_is_no_price(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unproven(plan: LayoutPlan, *_: Any) -> Solution:
+        return replace(plan.solution, status=status)
+
+    monkeypatch.setattr(LayoutPlan, "best_of", unproven)
+    explanation = relay_layout.explain(relu_between(), "middle", desired_layout="NHWC")
+    assert [each.more_us for each in explanation.alternatives] == [0.0, None]
+
+
+def test_all_plans_are_as_known_as_the_least_known() -> None:
+    plans = [random_plan(0), random_plan(1)]
+    stopped = replace(plans[1], solution=replace(plans[1].solution, status="time limit"))
+    assert explain_plans([plans[0], stopped]).solver_status == "time limit"
 
 
 def random_plan(seed: int) -> LayoutPlan:

@@ -16,7 +16,7 @@ from relay_layout.choice.memory import MemoryOrders, expanded, same_memory
 from relay_layout.choice.problem import Group, Problem, problem_of, total_cost
 from relay_layout.choice.program import Minimum, minimise
 from relay_layout.choice.reduction import Reduced, reduce_problem
-from relay_layout.choice.solver import TIE_BREAK_US, Solution, solve
+from relay_layout.choice.solver import TIE_BREAK_US, Solution, solve, status_of_all
 from relay_layout.choice.state import state_of
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
@@ -314,6 +314,12 @@ def test_time_limit_takes_the_better_solution_and_tells_the_gap(
     assert solution.objective <= 1.1 * best
     assert solution.gap == pytest.approx(1.0 - bound / solution.objective)
     assert solution.objective == pytest.approx(case.cost(solution.signatures), abs=1e-9)
+
+
+def test_solutions_together_have_the_status_of_the_least_known() -> None:
+    assert status_of_all(["optimal", "trivial"]) == "optimal"
+    assert status_of_all(["optimal", "time limit", "trivial"]) == "time limit"
+    assert status_of_all(["heuristic", "time limit"]) == "heuristic"
 
 
 def test_nothing_to_choose_is_trivial() -> None:
