@@ -14,7 +14,8 @@ def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[
 
     Whoever opens ``path`` sees what was there before or all of it, and upon an error nothing is left of the
     new one. Through a link, what it points at is replaced. ``mode`` are its permissions, by default those of
-    new files. OSError, naming ``path``, where it cannot be written, and where it is a directory or a device.
+    new files. OSError, naming ``path``, where it cannot be written, and where it is a directory or a device;
+    one of the block that names another file stays as it is.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -31,7 +32,8 @@ def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[
         os.replace(draft, target)
     except OSError as error:
         # Of a disk that is full the error names no file, and the draft's name says nothing.
-        error.filename, error.filename2 = os.fspath(path), None
+        if error.filename in (None, draft):
+            error.filename, error.filename2 = os.fspath(path), None
         raise
     finally:
         with suppress(OSError):

@@ -167,9 +167,11 @@ class Manifest:
         if len(builds) == 1:
             return reports[0]
         named = zip(builds, reports, strict=True)
+        # A report may be any object.
+        seconds = [report.get("compile_seconds") for report in reports]
         return {
             "targets": [{"name": build.name, **report} for build, report in named],
-            "compile_seconds": round(sum(report["compile_seconds"] for report in reports), 3),
+            "compile_seconds": round(sum(each for each in seconds if isinstance(each, int | float)), 3),
         }
 
     def to_json(self) -> dict[str, Any]:

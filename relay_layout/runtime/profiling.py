@@ -48,8 +48,8 @@ def profile(
 ) -> Profile:
     """Time whole runs of ``inputs``, then each of their calls; ``session`` stays slower by the observer.
 
-    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take, and for a GPU's
-    code, whose calls are one launch.
+    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take, for runs that make
+    different calls, and for a GPU's code, whose calls are one launch.
     """
     if session.on_gpu:
         raise InputError(f"target {session.target}: kernels of a GPU cannot be timed one by one")
@@ -107,6 +107,12 @@ def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[_C
         session.execute()
         if run:
             samples.append([taken for _, taken in events])
+    counts = sorted({len(sample) for sample in samples})
+    if len(counts) > 1:
+        raise InputError(
+            f"runs called {counts[0]} to {counts[-1]} kernels, so that no call has a time of its own; "
+            "profile inputs of which every run makes the same calls"
+        )
     medians = [statistics.median(taken) / 1e3 for taken in zip(*samples, strict=True)]
     least = min(medians, default=0.0)
     found = [

@@ -52,6 +52,13 @@ def test_errors_of_a_full_disk_name_the_file(monkeypatch: pytest.MonkeyPatch, st
     assert os.listdir() == []
 
 
+def test_an_error_of_another_file_names_that_one() -> None:
+    with pytest.raises(OSError) as raised, replaced("file") as file:
+        file.write(Path("other").read_bytes())
+    assert raised.value.filename == "other"
+    assert os.listdir() == []
+
+
 def test_a_link_stays_a_link() -> None:
     Path("link").symlink_to("file")
     write("link")

@@ -228,6 +228,11 @@ def test_reports_that_json_cannot_carry() -> None:
             make_build(report=report)
 
 
+def test_seconds_of_several_targets_are_of_those_whose_report_has_them() -> None:
+    builds = [make_build(report={"compile_seconds": 1.25}), make_build(name="narrow", report={})]
+    assert make_manifest(builds=tuple(builds)).report["compile_seconds"] == 1.25
+
+
 def test_manifest_json_round_trip() -> None:
     entry = WeightEntry("w", "float16", (2, 3), 64, 12)
     manifest = make_manifest(builds=(make_build(weights=(entry,)), make_build(name="narrow")))
