@@ -1,7 +1,8 @@
 """What a caller may ask of layouts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
@@ -76,6 +77,10 @@ class LayoutRequest:
         options that contradict one another.
         """
         _check(desired_layout, operators, desired_layouts, skip_layers)
+        _check_names("input_layouts", input_layouts, "layouts", "NHWC", str)
+        _check_names("output_layouts", output_layouts, "layouts", "NHWC", str)
+        _check_names("input_dim_orders", input_dim_orders, "orders of dimensions", (0, 2, 3, 1), Iterable)
+        _check_names("output_dim_orders", output_dim_orders, "orders of dimensions", (0, 2, 3, 1), Iterable)
         if backend is not None:
             check_backend(backend)
         named, for_all = desired_layouts, None
@@ -108,10 +113,10 @@ def _check(
 ) -> None:
     if not isinstance(desired_layout, str):
         raise LayoutError(f"desired_layout is one name, such as 'NHWC', not {desired_layout!r}")
-    if isinstance(operators, str):
+    if operators is not None and not (operators and _is_list(operators, str)):
         raise LayoutError(f"desired_layout_ops is a list of operators, not {operators!r}")
     if desired_layouts is not None:
-        if not isinstance(desired_layouts, Mapping):
+        if not isinstance(desired_layouts, Mapping) or not _is_list(list(desired_layouts), str):
             raise LayoutError(f"desired_layouts maps operators to layouts, but is {desired_layouts!r}")
         if operators is not None or desired_layout != "auto":
             raise LayoutError(
@@ -122,5 +127,24 @@ def _check(
         raise LayoutError(
             f"desired_layout_ops needs a layout for them, but desired_layout is '{desired_layout}'; name one"
         )
-    if isinstance(skip_layers, int | str) or not all(isinstance(layer, int) for layer in skip_layers):
+    if not _is_list(skip_layers, Integral):
         raise LayoutError(f"skip_layers is a list of positions of convolutions, not {skip_layers!r}")
+
+
+def _check_names(option: str, given: object, of: str, example: object, kind: type) -> None:
+    """Raises LayoutError for what is no dictionary from names to what ``kind`` of entries they have."""
+    if given is None:
+        return
+    told = f"{option} maps names to {of}, such as {{'input': {example!r}}}, but is {given!r}"
+    if not isinstance(given, Mapping) or not _is_list(list(given), str):
+        raise LayoutError(told)
+    for entry in given.values():
+        if not isinstance(entry, kind) or (kind is not str and not _is_list(entry, Integral)):
+            raise LayoutError(told)
+
+
+def _is_list(given: object, kind: type) -> bool:
+    """Whether something holds any number of entries of one kind, and is no text."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return False
+    return all(isinstance(entry, kind) for entry in given)

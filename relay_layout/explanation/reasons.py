@@ -121,7 +121,7 @@ def partial_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
         return ""
     kernel = str(node.attributes.kernel_layout)
     reason = convolution_refusal(node, ConvolutionLayouts(asked, kernel, asked), names)
-    return f"not all in {reason}" if reason else ""
+    return f"not all in {asked}: {reason.removeprefix(f'{asked}: ')}" if reason else ""
 
 
 def _without_blocks(plan: LayoutPlan, node: Node, names: Letters) -> str:
@@ -167,8 +167,6 @@ def _convolution_cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
     if plan.desired is not None and desired_entry(plan.desired, node) is None:
         return f"the desired layouts have no entry for {node.operator}"
     offered = list(plan.offers.convolution_layouts(node))
-    if node.name in plan.reasons:
-        return plan.reasons[node.name]
     for layouts in offered:
         reason = convolution_refusal(node, layouts, names)
         if reason:

@@ -60,11 +60,11 @@ def alignment_misfit(node: Node, offered: ConvolutionLayouts) -> str:
             unit, known = tensor.own.alignment(axis), known_extent(extent)
             added = -(known or 0) % unit
             if unit > 1 and known is None:
-                return f"{tensor.own} aligns {axis} of the {name}, whose extent is open"
+                return f"{tensor.own}: {axis} of the {name}, whose extent is open, is not aligned"
             if added and axis not in "NCOI":
-                return f"{tensor.own} pads {axis} of the {name}, and pixels cannot be padded"
+                return f"{tensor.own}: {axis} of the {name} are pixels, which are not padded"
             if added and axis != "N" and grouped:
-                return f"{tensor.own} pads {axis} of the {name}, and those of a group cannot be padded"
+                return f"{tensor.own}: {axis} of the {name} are channels of groups, which are not padded"
             extents[name, axis] = extent if known is None else known + added
     pairs = [(("data", "N"), ("result", "N"))]
     if not grouped:
@@ -72,7 +72,9 @@ def alignment_misfit(node: Node, offered: ConvolutionLayouts) -> str:
     for (one, axis), (other, same) in pairs:
         have, want = extents[one, axis], extents[other, same]
         if known_extent(have) != known_extent(want):
-            return f"with its padding {axis} of the {one} is {have}, but {same} of the {other} {want}"
+            return (
+                f"{tensors[one].own}: {axis} of the {one} would be {have}, but {same} of the {other} {want}"
+            )
     return ""
 
 

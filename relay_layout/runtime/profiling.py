@@ -48,8 +48,8 @@ def profile(
 ) -> Profile:
     """Time whole runs of ``inputs``, then each of their calls; ``session`` stays slower by the observer.
 
-    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take, for runs that make
-    different calls, and for a GPU's code, whose calls are one launch.
+    ``clock`` gives nanoseconds. Raises InputError for inputs that the network does not take, for runs that
+    make different calls, and for a GPU's code, whose calls are one launch.
     """
     if session.on_gpu:
         raise InputError(f"target {session.target}: kernels of a GPU cannot be timed one by one")

@@ -32,6 +32,33 @@ RELAYS = {"nn.conv2d": ["NCHW16c", "default"]}
         ({"desired_layout": None}, "desired_layout is one name, such as 'NHWC', not None"),
         ({"desired_layouts": ["NHWC"]}, "desired_layouts maps operators to layouts, but is ['NHWC']"),
         ({"skip_layers": 0}, "skip_layers is a list of positions of convolutions, not 0"),
+        (
+            {"desired_layout": "NHWC", "operators": []},
+            "desired_layout_ops is a list of operators, not []",
+        ),
+        (
+            {"desired_layouts": {1: ["NHWC"]}},
+            "desired_layouts maps operators to layouts, but is {1: ['NHWC']}",
+        ),
+        ({"skip_layers": None}, "skip_layers is a list of positions of convolutions, not None"),
+        (
+            {"input_layouts": "NHWC"},
+            "input_layouts maps names to layouts, such as {'input': 'NHWC'}, but is 'NHWC'",
+        ),
+        (
+            {"output_layouts": {"y": 1}},
+            "output_layouts maps names to layouts, such as {'input': 'NHWC'}, but is {'y': 1}",
+        ),
+        (
+            {"input_dim_orders": {"input": 5}},
+            "input_dim_orders maps names to orders of dimensions, such as {'input': (0, 2, 3, 1)}, "
+            "but is {'input': 5}",
+        ),
+        (
+            {"output_dim_orders": {"y": (0, 1.0)}},
+            "output_dim_orders maps names to orders of dimensions, such as {'input': (0, 2, 3, 1)}, "
+            "but is {'y': (0, 1.0)}",
+        ),
         ({"skip_layers": ["conv"]}, "skip_layers is a list of positions of convolutions, not ['conv']"),
     ],
 )
