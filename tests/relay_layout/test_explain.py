@@ -217,7 +217,7 @@ def test_convolutions_without_the_blocks_that_were_named_are_told_with_those_tha
 
 def test_padding_that_a_kernel_lacks_is_told() -> None:
     def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
-        return conv(builder, data, "middle", 24)
+        return conv(builder, data, "middle", 18)
 
     assert not_converted(planned(module_of(emit), "NHWC[a=9]")) == {
         "middle": "not all in NHWC[a=9]: C of the data would be 18, but I of the kernel 16"
