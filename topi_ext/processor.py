@@ -11,6 +11,9 @@ from tvm.target.codegen import llvm_cpu_has_features, llvm_get_system_triple
 LINE_BYTES = 64
 """Of a cache."""
 
+LAST_CACHE_BYTES = 16 << 20
+"""The part of the last-level cache that one kernel can count on."""
+
 LAUNCH_CYCLES = 4000.0
 """Measured on x86: a parallel loop takes 0.4 to 2 microseconds to start; more where threads sleep."""
 
@@ -93,6 +96,10 @@ class Processor:
     pair_matrices: bool = False
     """As :attr:`byte_matrices`, for bfloat16."""
 
+    separable: bool = False
+    """Are kernels of a depthwise convolution and the pointwise one after it worth considering? Where that was
+    measured."""
+
     vector_units: int = 0
     """As :attr:`fma_per_cycle`, for arithmetic other than multiply-adds; 0 where it is the same."""
 
@@ -146,14 +153,21 @@ class Processor:
 _PAIR_LATENCY = 6
 """Measured on AMD's Zen 4 and Zen 5."""
 
-_AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True)
+_AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True, separable=True)
 _ZEN4 = replace(_AVX512, name="x86-64 AVX-512 Zen 4", unit_bytes=32)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l1_ways=12, l2_bytes=2 << 20)
 _AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, matrix_registers=8)
-_AVX2 = Processor("x86-64 AVX2", 32, 16, 2, 4, 2, 32 << 10, 512 << 10, prefetch_again=False, byte_pairs=True)
+_AVX2 = replace(
+    _AVX512,
+    name="x86-64 AVX2",
+    vector_bytes=32,
+    vector_registers=16,
+    l2_bytes=512 << 10,
+    prefetch_again=False,
+)
 """Measured on AMD's Zen 3: without prefetches direct convolutions of few pixels by many weights take 0.7 to
 0.95 of the time, Winograd's 1.1 to 1.4."""
-_SSE = Processor("x86-64 SSE", 16, 16, 1, 4, 2, 32 << 10, 256 << 10)
+_SSE = Processor("x86-64 SSE", 16, 16, 1, 4, 2, 32 << 10, 256 << 10, separable=True)
 _NEON = Processor(
     "aarch64 NEON", 16, 32, 2, 4, 2, 32 << 10, 256 << 10, l1_ways=4, prefetch=False, memory_operands=False
 )

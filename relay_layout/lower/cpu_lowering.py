@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.dynamic_shapes.pixel_rows import by_pixel_rows
 from relay_layout.lower.fusion.attention import join_attention
-from relay_layout.lower.fusion.separable import FusionDecision, has_separable, if_faster, join_separable
+from relay_layout.lower.fusion.separable import FusionDecision, if_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.few_rows import multiply_by_rows
 from relay_layout.lower.legalize.integers import lower_integers
@@ -59,7 +59,7 @@ class CpuLowering(Lowering):
 
     def separable_passes(self, decide: FusionDecision | None) -> list[tvm.transform.Pass]:
         """Merge depthwise convolutions with the pointwise ones that read their results."""
-        if not has_separable(self.target.processor):
+        if not self.target.processor.separable:
             return []
         return [as_pass(join_separable, decide or if_faster(self.target.kernels))]
 

@@ -6,8 +6,8 @@ polynomials in float32 instead. NaN stays NaN, and a result beyond the largest n
 What an expression uses several times is bound to a variable: a fused function has the expression of the whole
 chain before it in the place of its argument, and would otherwise grow with the product of all such counts.
 
-Measured, relative to the result: exp off by 2e-7 wherever it is a normal number; tanh by 3e-7 and erf by 4e-7
-over [-6, 6].
+Measured, relative to the result: exp off by 2e-7 from -87 on, below which it is taken for zero; tanh by 3e-7
+and erf by 4e-7 over [-6, 6].
 """
 
 import math

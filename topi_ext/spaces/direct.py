@@ -29,6 +29,7 @@ from topi_ext.workload_facts import (
     most_steps,
     pads_by_chunk,
     parts_of_block,
+    pixel_run,
     tiled_channels,
 )
 
@@ -178,7 +179,7 @@ def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[in
     last tile overlaps the one before. Pixels are single unless vectors lie along them.
     """
     native = processor.lanes(DTYPE_BYTES[workload.out_dtype])
-    row = _run_of_pixels(workload)
+    row = pixel_run(workload)
     if lanes_are_pixels(workload):
         lanes = min(native, 1 << (row.bit_length() - 1))
         return lanes, workload.out_channels, row // lanes
@@ -193,16 +194,10 @@ def vector_axes(workload: ConvolutionWorkload, processor: Processor) -> tuple[in
     return lanes, workload.out_channels // channels * (channels // lanes), row
 
 
-def _run_of_pixels(workload: ConvolutionWorkload) -> int:
-    """Pixels in the run along which tiles are laid: those of a row, or of the image where rows are fused."""
-    row = int(workload.out_width)
-    return row * int(workload.out_height) if fuses_rows(workload) else row
-
-
 def _tiles_across(workload: ConvolutionWorkload, lanes: int, tile_pixels: int) -> int:
     """Tiles along a run of pixels; the last one may overlap the one before."""
     vector = lanes if lanes_are_pixels(workload) else 1
-    return math.ceil(_run_of_pixels(workload) / (tile_pixels * vector))
+    return math.ceil(pixel_run(workload) / (tile_pixels * vector))
 
 
 def _tiles_down(workload: ConvolutionWorkload, lanes: int, channel_vectors: int, tile_channels: int) -> int:

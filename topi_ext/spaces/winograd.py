@@ -11,7 +11,7 @@ from topi_ext.divisors import divisors
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs
-from topi_ext.processor import Processor
+from topi_ext.processor import LAST_CACHE_BYTES, Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
 from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.spaces.typical_sizes import SCALES
@@ -29,9 +29,6 @@ DATA_CYCLES = {2: 40.0, 4: 120.0}
 RESULT_CYCLES = {2: 30.0, 4: 100.0}
 """Cycles to transform one vector register of channels of one tile, input or result, by the side of the
 tile."""
-
-LAST_CACHE_BYTES = 16 << 20
-"""The part of the last-level cache that one kernel can count on."""
 
 REGION_CYCLES = 16000.0
 """The cost of one parallel region: starting all threads and waiting for the last."""

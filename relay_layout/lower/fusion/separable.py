@@ -12,7 +12,6 @@ from relay_layout.ir import bindings_of, calls_global, with_values
 from relay_layout.lower.fusion.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, operator_of, separable
 
@@ -22,11 +21,6 @@ reading them a second time."""
 
 FusionDecision = Callable[[SeparableWorkload], bool]
 """Decides whether one kernel computes both convolutions of a workload."""
-
-
-def has_separable(processor: Processor) -> bool:
-    """Is there a kernel for both worth considering? On x86 alone, where it was measured."""
-    return processor.name.startswith("x86")
 
 
 def if_faster(kernels: KernelChooser) -> FusionDecision:
@@ -166,4 +160,4 @@ def _inlined(builder: relax.BlockBuilder, group: relax.Function, arguments: list
     return known[group.body.body]
 
 
-__all__ = ["FusionDecision", "has_separable", "if_faster", "join_separable"]
+__all__ = ["FusionDecision", "if_faster", "join_separable"]
