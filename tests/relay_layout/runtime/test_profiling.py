@@ -35,6 +35,6 @@ class Session:
 def test_runs_with_different_calls_have_no_times() -> None:
     session: Any = Session()
     with pytest.raises(
-        InputError, match="^runs called 2 to 4 kernels, so that no call has a time of its own"
+        InputError, match=r"^runs called 2 to 4 kernels, so that no call has a time of its own"
     ):
         profile(session, {}, repeat=3)
