@@ -30,8 +30,9 @@ RESULT_CYCLES = {2: 30.0, 4: 100.0}
 """Cycles to transform one vector register of channels of one tile, input or result, by the side of the
 tile."""
 
-REGION_CYCLES = 16000.0
-"""The cost of one parallel region: starting all threads and waiting for the last."""
+REGION_LAUNCHES = 2
+"""The cost of a parallel region, in those of starting it on each thread: stages wait for the last thread.
+Measured on two threads."""
 
 ANY_SIZE_CHUNKS = (2, 4, 6, 7, 8, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 """Tiles in a chunk for images of dynamic size, chosen to have many divisors for register tiles."""
@@ -239,10 +240,10 @@ def _traffic(
     products = places * tiles * workload.out_channels * SUM_BYTES
     planes = int(workload.out_depth) * int(workload.in_height) * int(workload.in_width)
     planes *= DTYPE_BYTES[workload.data_dtype]
-    cycles = REGION_CYCLES
+    region = cycles = REGION_LAUNCHES * processor.threads * processor.launch_cycles
     bordered = has_border(workload, knobs.tile)
     if bordered and knobs.pad_at == "stage":
-        cycles += REGION_CYCLES + planes * workload.in_channels / processor.cache_bytes_per_cycle
+        cycles += region + planes * workload.in_channels / processor.cache_bytes_per_cycle
     elif bordered:
         rows = knobs.rows * knobs.tile
         padded = planes * workload.summed_planes
@@ -256,7 +257,7 @@ def _traffic(
     if products / chunks > processor.l2_bytes // 2:
         cycles += 2 * products / processor.cache_bytes_per_cycle
     # What one thread writes, others read first: it moves between their caches.
-    return cycles + REGION_CYCLES + 2 * spread / _rate(processor, spread)
+    return cycles + region + 2 * spread / _rate(processor, spread)
 
 
 def _rereads(
