@@ -14,7 +14,6 @@ from topi_ext.workload_facts import (
     DATA_LANES,
     fuses_rows,
     lanes_are_pixels,
-    most_steps,
     pads_by_chunk,
     pair_steps,
     pixel_run,
@@ -22,6 +21,7 @@ from topi_ext.workload_facts import (
     suits_matrices,
     suits_winograd,
     tiled_channels,
+    vector_steps,
     winograd_tile_sizes,
     winograd_tiles,
 )
@@ -66,7 +66,7 @@ class ConvolutionKnobs:
 
     steps: int = 1
     """Input channels that one iteration of the reduction loads as a vector, whose lanes the multiply-adds
-    read; with 1 each element is loaded by itself (:func:`topi_ext.workload_facts.most_steps`). With
+    read; with 1 each element is loaded by itself (:func:`topi_ext.workload_facts.vector_steps`). With
     matrix instructions, the words per pixel that a step takes."""
 
     matrix_rows: int = 0
@@ -200,7 +200,7 @@ def _tile_misfits(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> Ite
     rows = math.ceil(run / pixels if fused else int(workload.out_height) / max(1, knobs.tile_rows))
     if knobs.rows < 1 or rows % knobs.rows != 0:
         yield f"chunks of {knobs.rows} rows do not divide {rows}"
-    if not knobs.matrix_rows and knobs.steps not in (1, most_steps(workload, knobs.tile_pixels)):
+    if not knobs.matrix_rows and knobs.steps not in (1, vector_steps(workload, knobs.tile_pixels)):
         yield f"no vectors of {knobs.steps} channels of the data"
 
 

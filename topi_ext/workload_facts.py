@@ -12,11 +12,11 @@ import numpy as np
 from topi_ext.codegen import neon_matrices
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
-from topi_ext.workload import BYTES, PLANES, WIDENED, ConvolutionWorkload
+from topi_ext.workload import BYTES, COLUMNS, PLANES, ROWS, WIDENED, ConvolutionWorkload
 
-MOST_MET = 0.8
-"""If more than this share of the kernel's rows or columns overlaps the image, padding is not skipped: the
-conditions would cost more than they save."""
+SKIPS_BELOW = 0.8
+"""If at most this share of the kernel's rows or columns overlaps the image, the others are skipped; otherwise
+the conditions would cost more than they save."""
 
 DATA_LANES = 4
 """Lanes of 32 bits in a NEON register, whose lanes multiply-adds can read one by one."""
@@ -85,7 +85,7 @@ def pads_by_chunk(workload: ConvolutionWorkload, tile: int) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> float:
+def share_of_taps_inside(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> float:
     """The share of the kernel's taps along one spatial axis that overlap the image; the others are skipped.
 
     ``side`` is the axis as :meth:`ConvolutionWorkload.along` numbers it. The share is the mean over all tiles
@@ -99,10 +99,10 @@ def met_share(workload: ConvolutionWorkload, side: int, pixels: int = 1) -> floa
     reach = (pixels - 1) * axis.stride
     places = starts[:, None] + np.arange(axis.taps) * axis.dilation
     share = np.count_nonzero((places + reach >= 0) & (places < axis.extent)) / places.size
-    return share if share <= MOST_MET or side == PLANES else 1.0
+    return share if share <= SKIPS_BELOW or side == PLANES else 1.0
 
 
-def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
+def vector_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
     """Input channels of a pixel, or words of them, that one iteration may load as a vector: up to
     :data:`DATA_LANES`, or 1.
 
@@ -124,7 +124,8 @@ def most_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
         and not lanes_are_pixels(workload)
         and int(workload.out_width) % tile_pixels == 0
         and (tile_pixels == 1 or workload.strides[1] == 1)
-        and met_share(workload, 0) == met_share(workload, 1, tile_pixels) == 1.0
+        and share_of_taps_inside(workload, ROWS) == 1.0
+        and share_of_taps_inside(workload, COLUMNS, tile_pixels) == 1.0
     )
     return steps if fits else 1
 
@@ -218,22 +219,22 @@ def strip_of(workload: ConvolutionWorkload, tile: int, tiles: int) -> Convolutio
 
 __all__ = [
     "DATA_LANES",
-    "MOST_MET",
+    "SKIPS_BELOW",
     "channel_run",
     "fuses_rows",
     "lanes_are_pixels",
-    "met_share",
-    "most_steps",
     "pads_by_chunk",
     "pair_steps",
     "pairs_pixels",
     "parts_of_block",
     "pixel_run",
+    "share_of_taps_inside",
     "splits_groups",
     "strip_of",
     "suits_matrices",
     "suits_winograd",
     "tiled_channels",
+    "vector_steps",
     "winograd_tile_sizes",
     "winograd_tiles",
 ]

@@ -22,7 +22,7 @@ from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.rules import Convolution, WindowPooling
 from topi_ext.weights import fill_vectors
 from topi_ext.workload import ConvolutionWorkload, padded_lanes
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, most_steps, pads_by_chunk, tiled_channels
+from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pads_by_chunk, tiled_channels, vector_steps
 
 EPILOGUES = ("none", "bias_relu", "bias_add_clip", "bias_gate")
 """What follows a convolution; the last one reads a tensor twice whose expression binds variables."""
@@ -303,7 +303,7 @@ def random_knobs(workload: ConvolutionWorkload, seed: int) -> ConvolutionKnobs:
         pad_at=rng.choice(["stage", "chunk"])
         if order == "pixels" or pads_by_chunk(workload, tile)
         else "stage",
-        steps=rng.choice([1, most_steps(workload, tile_pixels)]),
+        steps=rng.choice([1, vector_steps(workload, tile_pixels)]),
     )
 
 

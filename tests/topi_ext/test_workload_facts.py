@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from kernel_networks import workload_for
 
-from topi_ext.workload_facts import most_steps
+from topi_ext.workload_facts import vector_steps
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_words_of_bytes_are_loaded_together(
     layout: str, kernel_layout: str, channels: int, steps: int
 ) -> None:
     floats = workload_for((channels, 64, 14, 1, 1, 1), layout, kernel_layout, layout)
-    assert most_steps(replace(floats, dtype="int8", out_dtype="int32"), 7) == steps
+    assert vector_steps(replace(floats, dtype="int8", out_dtype="int32"), 7) == steps

@@ -26,11 +26,11 @@ from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import (
     fuses_rows,
     lanes_are_pixels,
-    most_steps,
     pads_by_chunk,
     parts_of_block,
     pixel_run,
     tiled_channels,
+    vector_steps,
 )
 
 LONG_WEIGHTS = 2
@@ -249,7 +249,7 @@ def _steps(
         return 1
     if not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
         return 1
-    return most_steps(workload, tile_pixels)
+    return vector_steps(workload, tile_pixels)
 
 
 def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Order, int, PadAt]]:

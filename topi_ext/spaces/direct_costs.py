@@ -13,8 +13,8 @@ from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.spaces.arithmetic_costs import multiplies_long, step_costs
-from topi_ext.workload import BYTES, PLANES, ConvolutionWorkload
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share
+from topi_ext.workload import BYTES, COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pixel_run, share_of_taps_inside
 
 SHARED_LINE_PENALTY = 4.0
 """The factor for cache lines that two threads write. Measured: 24 NHWC channels split between two threads
@@ -154,11 +154,11 @@ def _tiles_at_once(multiply_adds: float) -> float:
 
 def tile_steps(workload: ConvolutionWorkload, tile_pixels: int) -> float:
     """Steps of a tile: the elements, or words, that each result sums, averaged over skipped padding."""
-    taps = workload.taps * met_share(workload, 0)
+    taps = workload.taps * share_of_taps_inside(workload, ROWS)
     if workload.depth:
-        taps *= met_share(workload, PLANES)
+        taps *= share_of_taps_inside(workload, PLANES)
     if not lanes_are_pixels(workload):
-        taps *= met_share(workload, 1, tile_pixels)
+        taps *= share_of_taps_inside(workload, COLUMNS, tile_pixels)
     return workload.group_in_channels * taps / workload.word
 
 
@@ -287,8 +287,7 @@ def traffic_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: C
         again = read * batch * (passes - 1) if read > half_l2 else 0
         return padding + again / bytes_per_cycle + _panels_again(workload, processor, knobs, passes)
     if fuses_rows(workload):
-        run = int(workload.out_height) * int(workload.out_width)
-        chunks = math.ceil(run / (knobs.tile_pixels * knobs.rows))
+        chunks = math.ceil(pixel_run(workload) / (knobs.tile_pixels * knobs.rows))
     else:
         chunks = math.ceil(int(workload.out_height) / (knobs.rows * knobs.tile_rows))
     again = weights * max(workload.planes * chunks, processor.threads) if weights > half_l2 else 0
@@ -328,7 +327,7 @@ def _read_share(workload: ConvolutionWorkload) -> float:
     """The share of an image's cache lines that is read; less than 1 for strides longer than the kernel."""
     rows, columns = (
         min(1.0, ((taps - 1) * dilation + 1) / stride)
-        for _, taps, stride, _, _, dilation in (workload.along(0), workload.along(1))
+        for _, taps, stride, _, _, dilation in map(workload.along, (ROWS, COLUMNS))
     )
     block, innermost = block_of(workload.data_layout, "C"), physical_axes(workload.data_layout)[-1]
     run = block if block > 1 else workload.in_channels if innermost == ("C", 0) else 1

@@ -11,7 +11,7 @@ from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.padding_skips import SKIPPED
 from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import met_share
+from topi_ext.workload_facts import share_of_taps_inside
 
 ORDINARY = ConvolutionCase(
     1,
@@ -67,7 +67,7 @@ def skipping_case(seed: int) -> ConvolutionCase:
         )
         if min(case.out_extents) < 1 or (layout == "NHWC" and case.out_channels % 8 == 0):
             continue
-        if min(met_share(workload(case), side) for side in (0, 1)) < 1.0:
+        if min(share_of_taps_inside(workload(case), side) for side in (0, 1)) < 1.0:
             return case
 
 
@@ -93,12 +93,12 @@ def test_tiles_that_overlap(case: ConvolutionCase, tile_pixels: int) -> None:
 )
 def test_share_that_meets_the_image(case: ConvolutionCase, shares: tuple[float, float]) -> None:
     found = workload(case)
-    assert (met_share(found, 0), met_share(found, 1)) == pytest.approx(shares)
+    assert (share_of_taps_inside(found, 0), share_of_taps_inside(found, 1)) == pytest.approx(shares)
 
 
 def test_a_tile_meets_what_one_of_its_pixels_meets() -> None:
-    assert met_share(workload(NARROW), 1, 2) == pytest.approx(0.2)
-    assert met_share(workload(replace(NARROW, dilation=(1, 1))), 1, 6) == 1.0
+    assert share_of_taps_inside(workload(NARROW), 1, 2) == pytest.approx(0.2)
+    assert share_of_taps_inside(workload(replace(NARROW, dilation=(1, 1))), 1, 6) == 1.0
 
 
 @pytest.mark.parametrize(("case", "marked"), [(ORDINARY, False), (LOW, True), (NARROW, True)])

@@ -38,8 +38,14 @@ from topi_ext.schedule.padding_skips import apply_skip, skip_padding
 from topi_ext.schedule.partial_vectors import apply_partial_vectors
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.vector_remainders import apply_remainders
-from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, met_share, parts_of_block, splits_groups
+from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
+from topi_ext.workload_facts import (
+    fuses_rows,
+    lanes_are_pixels,
+    parts_of_block,
+    share_of_taps_inside,
+    splits_groups,
+)
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
@@ -381,13 +387,13 @@ class _Nest:
             return
         workload, reduced = self.workload, reduction_axes(self.workload)
         loops = self.sch.get_loops(self.anchor)[-inner:]
-        sides = [(0, "H", 1)]
+        sides = [(ROWS, "H", 1)]
         if not lanes_are_pixels(workload):
-            sides.append((1, "W", self.knobs.tile_pixels))
+            sides.append((COLUMNS, "W", self.knobs.tile_pixels))
         if workload.depth:
             sides.append((PLANES, "D", 1))
         for side, axis, pixels in sides:
-            if met_share(workload, side, pixels) < 1.0:
+            if share_of_taps_inside(workload, side, pixels) < 1.0:
                 place = physical_axes(workload.out_layout).index((axis, 0))
                 skip_padding(
                     self.sch, loops[reduced.index(f"r{axis.lower()}")], place, workload, side, pixels
