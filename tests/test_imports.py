@@ -37,7 +37,10 @@ FOUNDATIONS = {
 }
 """All that the folders at the bottom import beside their own modules."""
 
-APART = {"relay_layout.runtime": ("relay_layout.bench",)}
+APART = {
+    "relay_layout.runtime": ("relay_layout.bench",),
+    "relay_layout.verify": ("relay_layout.rewrite",),
+}
 """Folders that a folder imports nothing of."""
 
 ENTRY_POINTS = ("relay_layout.__main__",)

@@ -1,7 +1,15 @@
 """Operators: which layouts each can run in, and how its call changes with them."""
 
 from relay_layout.ops.kept import KEEPS
-from relay_layout.ops.signature import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
+from relay_layout.ops.signature import (
+    ConvolutionLayouts,
+    Offers,
+    Placement,
+    Rule,
+    Signature,
+    Wanted,
+    unchanged,
+)
 from relay_layout.ops.table import TABLE, is_elementwise
 
 __all__ = [
@@ -9,6 +17,7 @@ __all__ = [
     "TABLE",
     "ConvolutionLayouts",
     "Offers",
+    "Placement",
     "Rule",
     "Signature",
     "Wanted",

@@ -35,6 +35,16 @@ Replacement = Callable[[relax.BlockBuilder, Sequence[Expression]], Expression]
 """Emits what takes an operator's place."""
 
 
+@dataclass
+class Placement:
+    """One node as it was rewritten: what a verifier checks."""
+
+    node: Node
+    signature: Signature
+    operands: list[Expression]
+    results: list[Expression]
+
+
 class Rule(Protocol):
     """How one kind of operator takes part in layouts; a row of the operator table names one.
 

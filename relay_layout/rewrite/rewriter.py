@@ -22,20 +22,10 @@ from relay_layout.ir import (
 )
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
-from relay_layout.ops import Signature
+from relay_layout.ops import Placement, Signature
 from relay_layout.polynomials import provably_equal
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
-
-
-@dataclass
-class Placement:
-    """One node as it was rewritten: what the verifier checks."""
-
-    node: Node
-    signature: Signature
-    operands: list[Expression]
-    results: list[Expression]
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tvm import relax
 
 from relay_layout.graph import Graph, Value, build_graph
 from relay_layout.layout import Layout
-from relay_layout.rewrite.rewriter import Placement
+from relay_layout.ops import Placement
 from relay_layout.verify.borders import Borders
 from relay_layout.verify.canonical import canonical
 from relay_layout.verify.consistency import verify_module

@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.ir import Constant
-from relay_layout.rewrite.rewriter import Placement
+from relay_layout.ops import Placement
 
 
 class Borders:

@@ -13,7 +13,7 @@ from tvm import relax
 
 from relay_layout.graph import MATCH_CAST, Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
-from relay_layout.rewrite.rewriter import Placement
+from relay_layout.ops import Placement
 from relay_layout.verify.symbols import extents
 
 

@@ -12,7 +12,7 @@ from relay_layout.choice.memory import expanded_shape
 from relay_layout.errors import VerificationError
 from relay_layout.graph import Graph, Node, Value, leaves
 from relay_layout.layout import Layout
-from relay_layout.rewrite.rewriter import Placement
+from relay_layout.ops import Placement
 from relay_layout.verify.borders import Borders
 from relay_layout.verify.casts import Casts
 from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tree
