@@ -160,8 +160,8 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: import it, convert layouts, lower it with our kernels, and build it.
 
-    Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours; ``target`` may also be
-    a list of targets, the least demanding first. The result then holds code for each, and a machine that loads it takes the last one that it can
+    Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours; ``target`` may also
+    be a list of targets, the least demanding first. The result then holds code for each, and a machine that loads it takes the last one that it can
     run. ``report`` is a file ending in .html or .json for what was chosen and why
     (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Raises subclasses of
     :class:`RelayLayoutError`.
