@@ -160,11 +160,11 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: import it, convert layouts, lower it with our kernels, and build it.
 
-    Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours; ``target`` may also
-    be a list of targets, the least demanding first. The result then holds code for each, and a machine that loads it takes the last one that it can
-    run. ``report`` is a file ending in .html or .json for what was chosen and why
-    (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Raises subclasses of
-    :class:`RelayLayoutError`.
+    Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours. ``target`` may be
+    a list of targets, the least demanding first: the result then holds code for each, and a machine that
+    loads it takes the last one that it can run. ``report`` is a file ending in .html or .json for what was
+    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Raises
+    subclasses of :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()

@@ -11,7 +11,6 @@ from relay_layout.choice.memory import same_memory
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import TABLE, Offers, Rule, Signature, Wanted, unchanged
-from relay_layout.ops.convolution_rule import ConvolutionRule
 
 Rules = Callable[[Node], Rule | None]
 """The rule of a node, or None if the node keeps its layouts."""
@@ -92,8 +91,9 @@ class _Propagation:
             tuple(tuple(self.asked.get(value, ())) for value in node.results),
         )
         before = self.found_for.get(node)
-        # The signatures of a convolution do not depend on the layouts around it.
-        if before is None or (before != wanted and not isinstance(self.rules[node], ConvolutionRule)):
+        rule = self.rules[node]
+        # The signatures of an anchor do not depend on the layouts around it.
+        if before is None or (before != wanted and not (rule and rule.is_anchor)):
             self.found_for[node] = wanted
             self.signatures[node] = self._signatures_of(node, wanted)
 
@@ -105,7 +105,7 @@ class _Propagation:
         offered = list(rule.signatures(node, wanted, self.offers))
         found = [signature for signature in offered if signature != original]
         # If the original layouts are among those offered, the convolution may keep them.
-        pinned = self.pinned and isinstance(rule, ConvolutionRule) and found == offered
+        pinned = self.pinned and rule.is_anchor and found == offered
         if found and (rule.decides or pinned):
             return found
         return [original, *found]

@@ -15,6 +15,7 @@ from relay_layout.explanation.reasons import (
     cause,
     chooses,
     converted_around,
+    is_anchor,
     is_unconverted,
     kept_reason,
     obstacle,
@@ -24,7 +25,6 @@ from relay_layout.explanation.transforms import Transform, transforms_of
 from relay_layout.graph import Node
 from relay_layout.ir import size_in_bytes
 from relay_layout.ops import Signature
-from relay_layout.ops.convolution_rule import ConvolutionRule
 
 SECONDS_FOR_ALTERNATIVES = 3.0
 """After this long no further alternative of a node is solved for."""
@@ -54,7 +54,7 @@ class PlanReader:
             or not is_unconverted(plan, node)
             or bool(converted_around(plan, node))
             or node in plan.skipped
-            or isinstance(plan.rules(node), ConvolutionRule)
+            or is_anchor(plan, node)
         )
 
     def kind(self, node: Node) -> str:
@@ -69,7 +69,7 @@ class PlanReader:
         signature = plan.solution.signatures[node]
         operands, results = self.letters.signature(node, signature)
         reason = kept_reason(plan, node, self.letters)
-        convolution = node in plan.skipped or isinstance(plan.rules(node), ConvolutionRule)
+        convolution = node in plan.skipped or is_anchor(plan, node)
         if not reason and is_unconverted(plan, node) and convolution:
             reason = cause(plan, node, self.letters)
         reason = reason or partial_reason(plan, node, self.letters)

@@ -9,7 +9,6 @@ from relay_layout.explanation.refusals import convolution_refusal, refusal
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import KEEPS, ConvolutionLayouts, Rule, Signature, Wanted, unchanged
-from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, convolution_of
 from relay_layout.targets.offers import desired_entry
 
@@ -40,6 +39,12 @@ def not_converted(plan: LayoutPlan) -> dict[str, str]:
     return found
 
 
+def is_anchor(plan: LayoutPlan, node: Node) -> bool:
+    """Whether a node brings up layouts by itself: a convolution."""
+    rule = plan.rules(node)
+    return rule is not None and rule.is_anchor
+
+
 def is_unconverted(plan: LayoutPlan, node: Node) -> bool:
     """Whether the node runs just as the module has it."""
     signature = plan.solution.signatures[node]
@@ -58,7 +63,7 @@ def kept_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
     around = converted_around(plan, node)
     if not around:
         named = desired_entry(plan.desired or {}, node) is not None
-        return cause(plan, node, names) if named and isinstance(plan.rules(node), ConvolutionRule) else ""
+        return cause(plan, node, names) if named and is_anchor(plan, node) else ""
     reasons = (obstacle(plan, node, place, layout, names) for place, layout in around)
     return cause(plan, node, names) or next(filter(None, reasons), COSTS_MORE)
 
@@ -106,7 +111,7 @@ def cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
     if rule is None:
         why = KEEPS.get(node.operator, "")
         return f"there is no row for {node.operator}" + (f": {why}" if why else "")
-    if isinstance(rule, ConvolutionRule) and len(plan.signatures[node]) == 1:
+    if rule.is_anchor and len(plan.signatures[node]) == 1:
         return _convolution_cause(plan, node, names)
     return ""
 
@@ -114,7 +119,7 @@ def cause(plan: LayoutPlan, node: Node, names: Letters) -> str:
 def partial_reason(plan: LayoutPlan, node: Node, names: Letters) -> str:
     """Why a convolution is not all in the layout that the caller named; "" where it is, or none was named."""
     entry = desired_entry(plan.desired or {}, node)
-    if entry is None or not isinstance(plan.rules(node), ConvolutionRule):
+    if entry is None or not is_anchor(plan, node):
         return ""
     asked, chosen = entry[0], plan.solution.signatures[node].attributes
     if chosen.get("data_layout", asked) == chosen.get("out_layout", asked) == asked:
@@ -137,7 +142,7 @@ def obstacle(plan: LayoutPlan, node: Node, place: int, layout: Layout, names: Le
     if any(_at(signature, place) == layout for signature in plan.signatures[node]):
         return ""
     rule = plan.rules(node)
-    if rule is None or isinstance(rule, ConvolutionRule):
+    if rule is None or rule.is_anchor:
         return cause(plan, node, names)
     if any(_at(signature, place) == layout for signature in _signatures_for(plan, rule, node, place, layout)):
         return NOT_CONSIDERED

@@ -24,7 +24,7 @@ def refusal(rule: Rule, node: Node, place: int, layout: Layout, names: Letters) 
     """
     if isinstance(rule, AxisRule):
         return _of_axes(rule, node, place, layout, names)
-    told = _unknown_rank(node) or str(getattr(rule, "refuses", ""))
+    told = _unknown_rank(node) or rule.refuses
     if told:
         return told
     if isinstance(rule, ReshapeRule):
@@ -175,7 +175,7 @@ def _unknown_rank(node: Node) -> str:
 
 
 def _summary(rule: Rule) -> str:
-    text = str(getattr(rule, "summary", "")).rstrip(".")
+    text = rule.summary.rstrip(".")
     return text[:1].lower() + text[1:]
 
 

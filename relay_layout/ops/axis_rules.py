@@ -18,7 +18,7 @@ from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, with_attributes
 from relay_layout.layout import Layout, known_extent
 from relay_layout.ops.alignment import passes_alignment
-from relay_layout.ops.signature import Offers, Replacement, Signature, Wanted
+from relay_layout.ops.signature import Offers, Replacement, Rule, Signature, Wanted
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ Expansion = Callable[[Node, Layout], Replacement | None]
 
 
 @dataclass(frozen=True)
-class AxisRule:
+class AxisRule(Rule):
     """An operator described by labels, and by the attributes that change with the node layout.
 
     ``arguments`` gives, for operators that name dimensions in arguments rather than in attributes, all
@@ -61,7 +61,6 @@ class AxisRule:
     expansion: Expansion | None = None
     completes: bool = False
     accepts: Callable[[Node, Layout], bool] = lambda node, layout: True
-    decides = False
 
     def __post_init__(self) -> None:
         assert self.arguments is None or self.expansion is None, "both say what the new call is"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout, known_extent
-from relay_layout.ops.signature import ConvolutionLayouts, Offers, Signature, Wanted
+from relay_layout.ops.signature import ConvolutionLayouts, Offers, Rule, Signature, Wanted
 
 
 class ConvolutionTensor(NamedTuple):
@@ -78,18 +78,14 @@ def alignment_misfit(node: Node, offered: ConvolutionLayouts) -> str:
     return ""
 
 
-class ConvolutionRule:
+class ConvolutionRule(Rule):
     """Data and weight in, one result out; every attribute but the three layouts is kept.
 
     The rank, and which of O and I a transposed convolution names first, are those of its layout attributes.
     """
 
-    decides = False
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return "Chooses among the layouts that the target, or the caller, names for data, kernel and result."
+    summary = "Chooses among the layouts that the target, or the caller, names for data, kernel and result."
+    is_anchor = True
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One signature for each offered combination whose blocks divide and whose aligned channels agree."""

@@ -6,21 +6,16 @@ from relay_layout.graph import Node
 from relay_layout.layout import Axis, Layout, layout_of_parts
 from relay_layout.ops.axis_rules import letters, outer_position
 from relay_layout.ops.reshape_rule import fits
-from relay_layout.ops.signature import Offers, Signature, Wanted
+from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 Triple = tuple[Layout, Layout, Layout]
 """Layouts of data, indices and result."""
 
 
-class TakeRule:
+class TakeRule(Rule):
     """The dimensions of the indices, together, take the place of ``axis``, which stays whole."""
 
-    decides = False
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return "The dimensions of the indices, together, take the place of axis, which stays whole."
+    summary = "The dimensions of the indices, together, take the place of axis, which stays whole."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each layout around the node that keeps the dimensions of the indices together."""
@@ -89,18 +84,13 @@ Prefixes = tuple[tuple[int | None, ...], tuple[int | None, ...]]
 """How many leading dimensions of each operand and result are indexed; None for one without the others."""
 
 
-class TailRule:
+class TailRule(Rule):
     """Leading dimensions are indexed and stay first, in order; those that follow may lie in any order."""
 
-    decides = False
+    summary = "Leading dimensions are indexed and stay first, in order; those that follow are free."
 
     def __init__(self, prefixes: Callable[[Node], Prefixes | None]) -> None:
         self.prefixes = prefixes
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return "Leading dimensions are indexed and stay first, in order; those that follow are free."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each order of the trailing dimensions among the layouts around the node."""

@@ -5,18 +5,13 @@ from collections.abc import Iterable
 from relay_layout.graph import Node
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import letters, projected
-from relay_layout.ops.signature import Offers, Signature, Wanted
+from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 
-class MatmulRule:
+class MatmulRule(Rule):
     """Rows by a matrix, or a batch of them; with one matrix for all, rows are a batch dimension too."""
 
-    decides = False
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return "Batch dimensions are free, and rows where there is one matrix; columns stay innermost."
+    summary = "Batch dimensions are free, and rows where there is one matrix; columns stay innermost."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each layout of the rows or of the result that leaves the last dimension innermost."""

@@ -14,21 +14,16 @@ from relay_layout.graph import Node
 from relay_layout.ir import Extent, is_one, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import letters
-from relay_layout.ops.signature import Offers, Signature, Wanted
+from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 Group = tuple[str, str]
 """The letters of dimensions of the operand, and of the result, that hold the same elements."""
 
 
-class ReshapeRule:
+class ReshapeRule(Rule):
     """One tensor in, one out, the elements in the same order."""
 
-    decides = False
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return "Dimensions that are split or merged stay neighbours in order; the others are free."
+    summary = "Dimensions that are split or merged stay neighbours in order; the others are free."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each layout around the node that keeps every group together."""

@@ -8,21 +8,16 @@ from relay_layout.graph import Node
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import letters
-from relay_layout.ops.signature import Offers, Replacement, Signature, Wanted
+from relay_layout.ops.signature import Offers, Replacement, Rule, Signature, Wanted
 
 
-class PixelShuffleRule:
+class PixelShuffleRule(Rule):
     """The operator only knows channels first; elsewhere a reshape, a transpose and a reshape do it.
 
     The transpose moves every element anyway, so that any order of the result costs the same.
     """
 
-    decides = False
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return "Channels become pixels; any plain layout to any other, as a reshape, transpose and reshape."
+    summary = "Channels become pixels; any plain layout to any other, as a reshape, transpose and reshape."
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """From each plain layout of the operand to itself and to those its readers ask for."""

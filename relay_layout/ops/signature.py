@@ -1,8 +1,9 @@
 """One way in which an operator can run: a layout for each operand and result, and what it costs."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tvm import relax
 
@@ -45,15 +46,26 @@ class Placement:
     results: list[Expression]
 
 
-class Rule(Protocol):
-    """How one kind of operator takes part in layouts; a row of the operator table names one.
+class Rule(ABC):
+    """How one kind of operator takes part in layouts; a row of the operator table names one."""
 
-    A rule that ``decides`` leaves no choice: where it gives signatures, the operator does not run as it is.
-    """
+    decides: ClassVar[bool] = False
+    """Does it leave no choice? Where it gives signatures, the operator does not run as it is then."""
+
+    is_anchor: ClassVar[bool] = False
+    """Does it bring up layouts, those that the target or the caller names, whatever is around it?"""
 
     @property
-    def decides(self) -> bool: ...
+    def summary(self) -> str:
+        """One line on how the dimensions correspond."""
+        return ""
 
+    @property
+    def refuses(self) -> str:
+        """What to say of a layout that it has no signature for; "" where its summary says it."""
+        return ""
+
+    @abstractmethod
     def signatures(self, node: Node, wanted: "Wanted", offers: "Offers") -> Iterable[Signature]:
         """Every way to run ``node`` other than as it is, given layouts its neighbours may have."""
 

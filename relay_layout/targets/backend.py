@@ -72,7 +72,7 @@ class LayoutBackend(Protocol):
         """
 
 
-class RequiredRule:
+class RequiredRule(Rule):
     """A node as a backend runs it."""
 
     decides = True

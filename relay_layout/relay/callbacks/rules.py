@@ -134,10 +134,11 @@ def layouts_of(
     return inputs, outputs
 
 
-class _Replaced:
+class _Replaced(Rule):
     """A node in whose place a callback put another call."""
 
     decides = True
+    refuses: str = ""
 
     def __init__(
         self, node: Node, seen: NodeView, answer: tree.Expression, letters: Mapping[int, str]
@@ -193,10 +194,8 @@ class _Replaced:
         return Signature(tuple(layouts), tuple(results), replacement=replacement, by_callback=True)
 
 
-class _Inferred:
+class _Inferred(Rule):
     """An operator for which the caller registered how it carries layouts."""
-
-    decides = False
 
     @property
     def refuses(self) -> str:
