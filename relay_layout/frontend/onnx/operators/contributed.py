@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import least
-from relay_layout.frontend.onnx.agreement import added
+from relay_layout.frontend.onnx.agreement import added, agreeing
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import (
     attention,
@@ -32,7 +32,7 @@ _OPSET = 13
 
 def _inner(node: Node, operator: str, inputs: Sequence[Value | None], opset: int = _OPSET) -> Value:
     """The value of an operator of ONNX's own, with the node's attributes."""
-    found = replace(node, operator=operator, inputs=tuple(inputs), opset=opset)
+    found = agreeing(replace(node, operator=operator, inputs=tuple(inputs), opset=opset))
     return node.emit(node.expression(own.CONVERTERS[operator](found)), operator.lower())
 
 
@@ -73,8 +73,8 @@ def _quantized_concatenation(node: Node) -> Value:
 
 def _quantized_choice(node: Node) -> Value:
     """Of the numbers of two tensors, by a condition."""
-    chosen = relax.op.where(node.tensor(0), _real(node, 1), _real(node, 4))
-    return _quantized(node, node.emit(chosen, "chosen"), 7, dtype_of(node.input(1)))
+    chosen = _inner(node, "Where", [node.input(0), _real(node, 1), _real(node, 4)])
+    return _quantized(node, chosen, 7, dtype_of(node.input(1)))
 
 
 def _quantized_product(node: Node) -> Value:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
+from relay_layout.graph.border import CONDITIONS
 
 RANDOM = np.random.default_rng(13)
 DOMAINS = {"com.microsoft": 1}
@@ -325,3 +326,21 @@ def test_what_is_refused(node: str, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("operator", ["QLinearConcat", "QLinearAdd", "QLinearMul"])
+def test_operands_agree_for_some_sizes_alone(operator: str) -> None:
+    """Twice the half of a width is that width where it is even."""
+    joined = operator == "QLinearConcat"
+    words = "s, z, u, s, z, x, s, z" if joined else "u, s, z, x, s, z, s, z"
+    attributes = "<axis=1>" if joined else ""
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> case (uint8[1, 2, 4, W] x)'
+        " => (uint8[a, b, c, d] y) { h = MaxPool <kernel_shape=[2, 2], strides=[2, 2]> (x)"
+        f'  u = Resize <mode="nearest"> (h, , t)  y = com.microsoft.{operator} {attributes} ({words}) }}'
+    )
+    numbers = {"s": _number(0.1), "z": np.array(3, "uint8"), "t": np.array([1, 1, 2, 2], "float32")}
+    for name, array in numbers.items():
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    main = from_onnx(model)["main"]
+    assert list(main.attrs[CONDITIONS]) == ["x.shape[3] % 2 == 0"]
