@@ -218,9 +218,26 @@ def _embedding_norm(node: Node) -> Value:
     return [normalized, words, total][: max(2, len(node.outputs))]
 
 
+def _quantized_embedding_norm(node: Node) -> Value:
+    """That of tables and weights of bytes, whose scales and zero points follow all of them."""
+    parts: list[Value] = []
+    for place in range(2, 7):
+        data, scale = node.optional(place), node.optional(place + 6)
+        point = node.optional(place + 11)
+        real = None if data is None else dequantized(node, data, scale, point)
+        parts.append(None if real is None else node.emit(real, "real"))
+    inputs = (*map(node.optional, range(2)), *parts, node.optional(7))
+    return _embedding_norm(replace(node, inputs=inputs))
+
+
 def _rows(node: Node, table: int, places: Value) -> Value:
     """Rows of the input ``table``; places outside of it, where ONNX Runtime fails, stay within memory."""
     return node.emit(relax.op.take(node.tensor(table), places, 0, mode="clip"), "rows")
+
+
+def _wide_product(node: Node) -> Value:
+    """A product of matrices of int16, in int32."""
+    return relax.op.matmul(*(node.emit(node.cast(node.input(place), "int32"), "wide") for place in range(2)))
 
 
 def _quick_gelu(node: Node) -> Value:
@@ -244,9 +261,12 @@ CONVERTERS: dict[str, Converter] = {
     "FusedGemm": _fused("Gemm"),
     "FusedMatMul": _fused_matrix_product,
     "GatherND": _own("GatherND"),
+    "GridSample": _own("GridSample"),
+    "MatMulInteger16": _wide_product,
     "MatMulIntegerToFloat": product_to_real,
     "NhwcMaxPool": channels_last(own.CONVERTERS["MaxPool"]),
     "Pad": _own("Pad"),
+    "QEmbedLayerNormalization": _quantized_embedding_norm,
     "QGemm": _quantized_product,
     "QLinearAdd": _between("Add", 2),
     "QLinearAveragePool": maybe_channels_last(_between("AveragePool")),

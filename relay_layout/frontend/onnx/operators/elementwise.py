@@ -236,7 +236,8 @@ def _parametric_relu(node: Node) -> Value:
         slope = node.reshaped(slope, slopes)
     axes = [axis for axis, extent in enumerate(slopes) if extent != 1]
     place = len(shape) - len(slopes) + axes[0] if len(axes) == 1 else -1
-    if 0 <= place < len(shape) and isinstance(shape[place], int):
+    # TVM's operator takes no bfloat16.
+    if 0 <= place < len(shape) and isinstance(shape[place], int) and dtype_of(data) != "bfloat16":
         flat = node.reshaped(slope, [slopes[axes[0]]])
         return relax.op.nn.prelu(data, node.expression(flat), place)
     scaled = node.emit(relax.op.multiply(data, node.expression(slope)), "scaled")

@@ -51,6 +51,20 @@ def _embedding(first: str, last: str, outputs: str = "y, n") -> dict[str, Any]:
     )
 
 
+def _quantized_embedding() -> dict[str, Any]:
+    real = _embedding("i, s", ", m")
+    tables = {name: _bytes(*array.shape) for name, array in real["constants"].items()}
+    names = ["w", "q", "t", "g", "b"]
+    scales = {f"s{name}": _number(0.01 + 0.01 * place) for place, name in enumerate(names)}
+    points = {f"z{name}": np.array(110 + place, "uint8") for place, name in enumerate(names)}
+    return real | {
+        "nodes": "y, n = com.microsoft.QEmbedLayerNormalization <epsilon=0.001> (i, s, "
+        f"{', '.join(names)}, m, {', '.join(scales)}, {', '.join(points)})",
+        "constants": tables | scales | points,
+        "outputs": {"y": "float32", "n": "int32"},
+    }
+
+
 def _quantized(
     operator: str, *shapes: tuple[int, ...], dtype: str = "uint8", attributes: str = "", step: float = STEP
 ) -> dict[str, Any]:
@@ -272,6 +286,17 @@ CASES: dict[str, dict[str, Any]] = {
         {"x": _random(2, 3, 8)},
         g=_random(8),
     ),
+    "wide_product": _case(
+        "y = com.microsoft.MatMulInteger16 (x, w)",
+        {"x": _bytes(2, 5, dtype="int16")},
+        w=RANDOM.integers(-999, 999, (5, 3)).astype("int16"),
+    )
+    | {"outputs": {"y": "int32"}},
+    "sampled_grid": _case(
+        'y = com.microsoft.GridSample <mode="bilinear", align_corners=1> (x, g)',
+        {"x": _random(2, 3, 4, 5), "g": _random(2, 3, 2, 2)},
+    ),
+    "quantized_embedding_norm": _quantized_embedding(),
     "embedding_norm": _embedding("i, s", ", m") | {"outputs": {"y": "float32", "n": "int32"}},
     "embedding_norm_of_positions": _embedding('i, ""', ', "", p'),
     "embedding_norm_and_its_sum": _embedding("i, s", "", "y, n, z")
