@@ -12,7 +12,7 @@ from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_QUANTIZED, "int32")
-_REALS = ("float32", "float16")
+_REALS = ("float32", "float16", "bfloat16")
 _HELD_BY = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
 """Integers of less than a byte, which only constants have here, and the bytes that hold them."""
 
@@ -88,7 +88,7 @@ def quantized(node: Node, data: Value, scale: Value, zero_point: Value, axis: in
 def _single(node: Node, value: Value) -> Value:
     """Floats in float32, in which integers are computed from them and numbers from integers."""
     if dtype_of(value) not in _REALS:
-        raise Unsupported(f"quantizes {dtype_of(value)}, which is not supported; {' and '.join(_REALS)} are")
+        raise Unsupported(f"quantizes {dtype_of(value)}, which is not supported; {', '.join(_REALS)} are")
     if isinstance(value, np.ndarray):
         return value.astype("float32", copy=False)
     wide = node.cast(value, "float32")
@@ -119,7 +119,7 @@ def _check_dtypes(data: Value, scale: Value, result: str) -> None:
         raise Unsupported(
             f"dequantizes {dtype_of(data)} by scales of {dtype_of(scale)} to {result}, which is not "
             "supported: "
-            f"{', '.join(_DEQUANTIZED)} are, by and to {' and '.join(_REALS)}"
+            f"{', '.join(_DEQUANTIZED)} are, by and to {', '.join(_REALS)}"
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import float8_e4m3fn, float8_e5m2, int4, uint4
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4
 from onnx import helper, numpy_helper, parser
 
 from relay_layout.errors import ModelError
@@ -49,6 +49,17 @@ _NUMBERS = np.concatenate(
     ]
 )
 """Of all sizes, and halfway between narrow floats."""
+
+_WIDE = _real(9, 8)
+_STEPS = np.array(0.03, bfloat16)
+
+
+def _of_bfloat16(numbers: np.ndarray, scale: np.ndarray, point: int) -> np.ndarray:
+    """What bytes make of numbers, rounded to bfloat16 before and after; ONNX Runtime has no such kernel."""
+    steps = np.round(numbers.astype(bfloat16).astype("float32") / scale.astype("float32"))
+    kept = np.clip(steps + point, 0, 255) - point
+    return (kept * scale.astype("float32")).astype(bfloat16).astype("float32")
+
 
 CASES: dict[str, dict[str, Any]] = {
     "blocks": {
@@ -102,6 +113,14 @@ CASES: dict[str, dict[str, Any]] = {
     "to_half_by_attribute": _case(
         "y = DequantizeLinear <output_dtype=10> (x, s)", _integer(3, 8), "float16", s=_scale()
     ),
+    "quantized_bfloat16": _case(
+        "b = Cast <to=16> (x)  q = QuantizeLinear(b, s, z)  d = DequantizeLinear(q, s, z)"
+        "  y = Cast <to=1> (d)",
+        _WIDE,
+        s=_STEPS,
+        z=np.array(7, "uint8"),
+    )
+    | {"expected": [_of_bfloat16(_WIDE, _STEPS, 7)]},
     "quantized_blocks": _case(
         "y = QuantizeLinear <axis=-1, block_size=4> (x, s, z)",
         _real(2, 3, 10),
