@@ -118,6 +118,21 @@ def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
     return light
 
 
+def check_border(graph: "onnx.GraphProto", label: str) -> None:
+    """ModelError where an input or an output has floats of 8 bits or less, which stay within models."""
+    from onnx import TensorProto
+
+    weights = {tensor.name for tensor in graph.initializer}
+    for kind, values in (("input", graph.input), ("output", graph.output)):
+        for value in values:
+            name = TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+            if name.startswith(("FLOAT8", "FLOAT4")) and value.name not in weights:
+                raise ModelError(
+                    f"{label}: {kind} '{value.name}' is {name.lower()}, which is not supported: "
+                    "convert it within the model"
+                )
+
+
 def read_inputs(graph: "onnx.GraphProto", label: str) -> dict[str, Input]:
     """The true inputs of a graph by name, in order; initializers are none.
 

@@ -10,7 +10,13 @@ from relay_layout.frontend.extents.known_sizes import known_sizes
 from relay_layout.frontend.folding import fold_leftovers
 from relay_layout.frontend.input_shapes import settle_shapes
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
-from relay_layout.frontend.onnx.checks import check_operators, check_structure, read_inputs, supported
+from relay_layout.frontend.onnx.checks import (
+    check_border,
+    check_operators,
+    check_structure,
+    read_inputs,
+    supported,
+)
 from relay_layout.frontend.onnx.functions import expandable, expanded
 from relay_layout.frontend.onnx.graphs import read_tensors
 from relay_layout.frontend.onnx.importer import Importer
@@ -23,6 +29,7 @@ def converted(model: onnx.ModelProto, label: str, input_shapes: Mapping[str, Seq
         "" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import
     }
     nodes = _checked_nodes(model, label, opsets)
+    check_border(model.graph, label)
     inputs = read_inputs(model.graph, label)
     shapes = settle_shapes(inputs, input_shapes, label)
     open_sizes: dict[int | str, tirx.Var] = {

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.torch.quantized_cells import RECURRENT, Cell
 
 _INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 
@@ -87,7 +88,7 @@ class QuantizedScript(torch.nn.Module):
     def __init__(self, script: Any) -> None:
         super().__init__()
         self.graph = script.graph
-        self._layers: dict[str, _Layer] = {}
+        self._layers: dict[str, _Layer | Cell] = {}
         for node in self.graph.nodes():
             if any(node.blocks()):
                 raise ModelError(
@@ -98,7 +99,7 @@ class QuantizedScript(torch.nn.Module):
                 held = node.output().toIValue()
                 if isinstance(held, torch.ScriptObject):
                     name = node.output().debugName()
-                    layer = _Layer(held)
+                    layer = Cell(held) if held._type().name() == "CellParamsBase" else _Layer(held)
                     self._layers[name] = layer
                     self.add_module(f"layer_{len(self._layers)}", layer)
 
@@ -129,8 +130,10 @@ class QuantizedScript(torch.nn.Module):
             return _quantized(data, float(scale), int(zero_point), _DTYPES[int(dtype)])
         if kind == "aten::dequantize":
             return given[0].real() if isinstance(given[0], _Quantized) else given[0]
+        if space == "aten" and name in RECURRENT:
+            return RECURRENT[name](*given)
         if space == "aten":
-            return _plain(name, given)
+            return _plain(name, *_arguments(node, given))
         raise ModelError(f"'{kind}' of a quantized script is not supported")
 
 
@@ -155,9 +158,12 @@ class _Layer(torch.nn.Module):
             weight, bias = getattr(operations, f"conv{self.rank}d_unpack")(packed)
         else:
             weight, bias = operations.linear_unpack(packed)
-        self.register_buffer("weight", weight.int_repr())
+        self.is_real = not weight.is_quantized
+        self.register_buffer("weight", weight.detach().clone() if self.is_real else weight.int_repr())
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
         self.axis: int | None = None
+        if self.is_real:
+            return
         if weight.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
             self.axis = int(weight.q_per_channel_axis())
             self.register_buffer("scales", weight.q_per_channel_scales().float())
@@ -169,6 +175,8 @@ class _Layer(torch.nn.Module):
         """The weights as real numbers."""
         weight = self.weight
         assert isinstance(weight, torch.Tensor)
+        if self.is_real:
+            return weight
         if self.axis is None:
             return _Quantized(weight, self.scale, self.zero_point).real()
         low, high = _limits(weight.dtype)
@@ -209,6 +217,29 @@ def _layer(activation: Callable[[torch.Tensor], torch.Tensor] | None = None) -> 
     return run
 
 
+def _dynamic(activation: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Callable[..., torch.Tensor]:
+    """A product of real numbers that are rounded to bytes over their range, which may have seven bits."""
+
+    def run(data: torch.Tensor, layer: _Layer, reduced: bool = False) -> torch.Tensor:
+        bounds, least = (0, 127 if reduced else 255), torch.finfo(torch.float32).eps
+        operations = torch.ops.quantized_decomposed
+        chosen = operations.choose_qparams.tensor(data, *bounds, least, torch.uint8)
+        integers = operations.quantize_per_tensor.tensor(data, *chosen, *bounds, torch.uint8)
+        result = layer(operations.dequantize_per_tensor.tensor(integers, *chosen, *bounds, torch.uint8))
+        return activation(result) if activation else result
+
+    return run
+
+
+def _of_halves(
+    activation: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> Callable[..., torch.Tensor]:
+    def run(data: torch.Tensor, layer: _Layer) -> torch.Tensor:
+        return activation(layer(data)) if activation else layer(data)
+
+    return run
+
+
 def _both(
     operation: Callable[[Any, Any], torch.Tensor],
     activation: Callable[[torch.Tensor], torch.Tensor] | None = None,
@@ -228,6 +259,18 @@ def _one(operation: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., _Qu
     return run
 
 
+def _batch_norm(
+    activation: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> Callable[..., _Quantized]:
+    def run(data: _Quantized, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> _Quantized:
+        epsilon, scale, zero_point = rest
+        result = functional.batch_norm(data.real(), mean, variance, weight, bias, eps=epsilon)
+        result = activation(result) if activation else result
+        return _quantized(result, scale, zero_point, data.values.dtype)
+
+    return run
+
+
 def _concatenated(parts: Sequence[_Quantized], axis: int, scale: float, zero_point: int) -> _Quantized:
     joined = torch.cat([part.real() for part in parts], axis)
     return _quantized(joined, scale, zero_point, parts[0].values.dtype)
@@ -239,9 +282,11 @@ def _leaky_relu(data: _Quantized, slope: float, in_place: bool, scale: float, ze
     return _quantized(real, scale, zero_point, data.values.dtype)
 
 
-_OPERATIONS: Mapping[str, Callable[..., _Quantized]] = {
+_OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "add": _both(torch.add),
     "add_relu": _both(torch.add, torch.relu),
+    **{f"batch_norm{places}": _batch_norm() for places in ("", "1d", "2d", "3d")},
+    **{f"batch_norm{places}_relu": _batch_norm(torch.relu) for places in ("", "1d", "2d", "3d")},
     "cat": _concatenated,
     "conv1d": _layer(),
     "conv1d_relu": _layer(torch.relu),
@@ -252,7 +297,11 @@ _OPERATIONS: Mapping[str, Callable[..., _Quantized]] = {
     "hardswish": _one(functional.hardswish),
     "leaky_relu": _leaky_relu,
     "linear": _layer(),
+    "linear_dynamic": _dynamic(),
+    "linear_dynamic_fp16": _of_halves(),
     "linear_relu": _layer(torch.relu),
+    "linear_relu_dynamic": _dynamic(torch.relu),
+    "linear_relu_dynamic_fp16": _of_halves(torch.relu),
     "mul": _both(torch.mul),
     "mul_relu": _both(torch.mul, torch.relu),
     "sigmoid": _one(torch.sigmoid),
@@ -267,16 +316,30 @@ _STRUCTURES: Mapping[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def _plain(name: str, given: list[Any]) -> Any:
+def _arguments(node: Any, given: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """An operation's arguments by place, and those that it only takes by name."""
+    declared = torch._C.parse_schema(node.schema()).arguments
+    named = {
+        argument.name: value
+        for argument, value in zip(declared, given, strict=False)
+        if argument.kwarg_only and value is not None
+    }
+    return given[: sum(not argument.kwarg_only for argument in declared)], named
+
+
+def _plain(name: str, given: list[Any], named: Mapping[str, Any]) -> Any:
     """One of PyTorch's own operations, on quantized tensors where it is known what scale the result has."""
     if name in ("Int", "ScalarImplicit"):
         return given[0]
+    if name == "_convolution":
+        # What follows says which library computes it.
+        name, given = "convolution", given[:9]
     first = given[0][0] if isinstance(given[0], list) and given[0] else given[0]
     if name == "size" or not isinstance(first, _Quantized):
-        return getattr(torch.ops.aten, name)(*(_integers(value) for value in given))
+        return getattr(torch.ops.aten, name)(*(_integers(value) for value in given), **named)
     if name not in _KEEPING and name not in _OWN_SCALE:
         raise ModelError(f"'aten::{name}' of quantized tensors is not supported")
-    result = getattr(torch.ops.aten, name)(*map(_real, given))
+    result = getattr(torch.ops.aten, name)(*map(_real, given), **named)
     if name in _OWN_SCALE:
         return _quantized(result, *_OWN_SCALE[name], first.values.dtype)
     return [first.like(part) for part in result] if isinstance(result, list | tuple) else first.like(result)

@@ -16,7 +16,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.torch.operators.quantized import register
 
-_QUANTIZED = ("quantized::", "aten::quantize_per_tensor")
+_QUANTIZED = ("quantized::", "aten::quantize_per_tensor", "aten::quantized_")
 
 
 def is_scripted(torch: Any, module: Any) -> bool:

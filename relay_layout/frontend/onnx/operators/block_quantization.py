@@ -59,8 +59,12 @@ def numbers(node: Node, data: Value, scale: Value, point: Value) -> Value:
         centred: Array = data.astype("float32") - point.astype("float32")
         product: Array = centred * scale.astype("float32")
         return product
-    wide, offset, factor = (node.emit(node.cast(value, "float32"), "wide") for value in (data, point, scale))
-    return relax.op.multiply(node.emit(relax.op.subtract(wide, offset), "centred"), factor)
+    is_centred = isinstance(point, np.ndarray) and not point.any()
+    wide, factor = (node.emit(node.cast(value, "float32"), "wide") for value in (data, scale))
+    if not is_centred:
+        offset = node.emit(node.cast(point, "float32"), "wide")
+        wide = node.emit(relax.op.subtract(wide, offset), "centred")
+    return relax.op.multiply(wide, factor)
 
 
 def integers(node: Node, data: Value, scale: Value, point: Value) -> Any:

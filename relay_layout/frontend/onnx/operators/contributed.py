@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import least
-from relay_layout.frontend.onnx.agreement import added
+from relay_layout.frontend.onnx.agreement import added, agreeing
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import (
     attention,
@@ -32,7 +32,7 @@ _OPSET = 13
 
 def _inner(node: Node, operator: str, inputs: Sequence[Value | None], opset: int = _OPSET) -> Value:
     """The value of an operator of ONNX's own, with the node's attributes."""
-    found = replace(node, operator=operator, inputs=tuple(inputs), opset=opset)
+    found = agreeing(replace(node, operator=operator, inputs=tuple(inputs), opset=opset))
     return node.emit(node.expression(own.CONVERTERS[operator](found)), operator.lower())
 
 
@@ -73,8 +73,8 @@ def _quantized_concatenation(node: Node) -> Value:
 
 def _quantized_choice(node: Node) -> Value:
     """Of the numbers of two tensors, by a condition."""
-    chosen = relax.op.where(node.tensor(0), _real(node, 1), _real(node, 4))
-    return _quantized(node, node.emit(chosen, "chosen"), 7, dtype_of(node.input(1)))
+    chosen = _inner(node, "Where", [node.input(0), _real(node, 1), _real(node, 4)])
+    return _quantized(node, chosen, 7, dtype_of(node.input(1)))
 
 
 def _quantized_product(node: Node) -> Value:
@@ -218,9 +218,26 @@ def _embedding_norm(node: Node) -> Value:
     return [normalized, words, total][: max(2, len(node.outputs))]
 
 
+def _quantized_embedding_norm(node: Node) -> Value:
+    """That of tables and weights of bytes, whose scales and zero points follow all of them."""
+    parts: list[Value] = []
+    for place in range(2, 7):
+        data, scale = node.optional(place), node.optional(place + 6)
+        point = node.optional(place + 11)
+        real = None if data is None else dequantized(node, data, scale, point)
+        parts.append(None if real is None else node.emit(real, "real"))
+    inputs = (*map(node.optional, range(2)), *parts, node.optional(7))
+    return _embedding_norm(replace(node, inputs=inputs))
+
+
 def _rows(node: Node, table: int, places: Value) -> Value:
     """Rows of the input ``table``; places outside of it, where ONNX Runtime fails, stay within memory."""
     return node.emit(relax.op.take(node.tensor(table), places, 0, mode="clip"), "rows")
+
+
+def _wide_product(node: Node) -> Value:
+    """A product of matrices of int16, in int32."""
+    return relax.op.matmul(*(node.emit(node.cast(node.input(place), "int32"), "wide") for place in range(2)))
 
 
 def _quick_gelu(node: Node) -> Value:
@@ -244,9 +261,12 @@ CONVERTERS: dict[str, Converter] = {
     "FusedGemm": _fused("Gemm"),
     "FusedMatMul": _fused_matrix_product,
     "GatherND": _own("GatherND"),
+    "GridSample": _own("GridSample"),
+    "MatMulInteger16": _wide_product,
     "MatMulIntegerToFloat": product_to_real,
     "NhwcMaxPool": channels_last(own.CONVERTERS["MaxPool"]),
     "Pad": _own("Pad"),
+    "QEmbedLayerNormalization": _quantized_embedding_norm,
     "QGemm": _quantized_product,
     "QLinearAdd": _between("Add", 2),
     "QLinearAveragePool": maybe_channels_last(_between("AveragePool")),

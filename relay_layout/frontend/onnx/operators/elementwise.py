@@ -11,6 +11,7 @@ from tvm import relax
 from relay_layout import activations
 from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators.narrow_floats import NARROW, rounded_to
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _INTEGERS = ("int", "uint")
@@ -132,6 +133,8 @@ def _cast_to(node: Node, dtype: str) -> Value:
         return data
     if dtype == "bool":
         return relax.op.not_equal(data, node.like(0, data))
+    if dtype in NARROW:
+        return rounded_to(node, node.emit(node.cast(data, "float32"), "wide"), dtype)
     return relax.op.astype(data, dtype)
 
 
@@ -233,7 +236,8 @@ def _parametric_relu(node: Node) -> Value:
         slope = node.reshaped(slope, slopes)
     axes = [axis for axis, extent in enumerate(slopes) if extent != 1]
     place = len(shape) - len(slopes) + axes[0] if len(axes) == 1 else -1
-    if 0 <= place < len(shape) and isinstance(shape[place], int):
+    # TVM's operator takes no bfloat16.
+    if 0 <= place < len(shape) and isinstance(shape[place], int) and dtype_of(data) != "bfloat16":
         flat = node.reshaped(slope, [slopes[axes[0]]])
         return relax.op.nn.prelu(data, node.expression(flat), place)
     scaled = node.emit(relax.op.multiply(data, node.expression(slope)), "scaled")

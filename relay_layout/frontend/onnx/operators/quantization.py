@@ -7,20 +7,26 @@ from tvm import relax
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import block_quantization, linear
+from relay_layout.frontend.onnx.operators.narrow_floats import NARROW, rounded_to
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_QUANTIZED, "int32")
-_REALS = ("float32", "float16")
+_REALS = ("float32", "float16", "bfloat16")
 _HELD_BY = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
 """Integers of less than a byte, which only constants have here, and the bytes that hold them."""
 
 
 def _quantize(node: Node) -> Value:
     dtype = dtype_of(node.input(2)) if node.has(2) else _result_dtype(node, "uint8")
-    if dtype not in _QUANTIZED:
+    if dtype not in _QUANTIZED and dtype not in NARROW:
         raise Unsupported(f"quantizes to {dtype}, which is not supported; {', '.join(_QUANTIZED)} are")
     data, scale, point, size = node.input(0), node.input(1), zero_point(node, 2, dtype), _block_size(node)
+    if dtype in NARROW:
+        # ONNX has no zero points of floats other than zero.
+        steps = block_quantization.spread(node, _single(node, scale), shape_of(data), _axis(node), size)
+        quotient = relax.op.divide(node.expression(_single(node, data)), node.expression(steps))
+        return rounded_to(node, node.emit(quotient, "quotient"), dtype)
     if not size:
         return quantized(node, data, scale, point, _axis(node))
     shape = shape_of(data)
@@ -32,7 +38,10 @@ def _dequantize(node: Node) -> Value:
     data, scale, size = _held(node.input(0)), node.input(1), _block_size(node)
     point = _held(zero_point(node, 2, dtype_of(data)))
     result = _result_dtype(node, dtype_of(scale))
-    is_narrow = dtype_of(data).startswith("float") and isinstance(data, np.ndarray)
+    # Of floats only narrow ones are dequantized; where they were computed, float32 holds them.
+    is_narrow = dtype_of(data) == "float32" or (
+        dtype_of(data).startswith("float") and isinstance(data, np.ndarray)
+    )
     if not size and not is_narrow:
         return dequantized(node, data, scale, point, _axis(node), result)
     if not is_narrow:
@@ -79,7 +88,7 @@ def quantized(node: Node, data: Value, scale: Value, zero_point: Value, axis: in
 def _single(node: Node, value: Value) -> Value:
     """Floats in float32, in which integers are computed from them and numbers from integers."""
     if dtype_of(value) not in _REALS:
-        raise Unsupported(f"quantizes {dtype_of(value)}, which is not supported; {' and '.join(_REALS)} are")
+        raise Unsupported(f"quantizes {dtype_of(value)}, which is not supported; {', '.join(_REALS)} are")
     if isinstance(value, np.ndarray):
         return value.astype("float32", copy=False)
     wide = node.cast(value, "float32")
@@ -110,7 +119,7 @@ def _check_dtypes(data: Value, scale: Value, result: str) -> None:
         raise Unsupported(
             f"dequantizes {dtype_of(data)} by scales of {dtype_of(scale)} to {result}, which is not "
             "supported: "
-            f"{', '.join(_DEQUANTIZED)} are, by and to {' and '.join(_REALS)}"
+            f"{', '.join(_DEQUANTIZED)} are, by and to {', '.join(_REALS)}"
         )
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
+from relay_layout.graph.border import CONDITIONS
 
 RANDOM = np.random.default_rng(13)
 DOMAINS = {"com.microsoft": 1}
@@ -48,6 +49,20 @@ def _embedding(first: str, last: str, outputs: str = "y, n") -> dict[str, Any]:
         g=_random(8),
         b=_random(8),
     )
+
+
+def _quantized_embedding() -> dict[str, Any]:
+    real = _embedding("i, s", ", m")
+    tables = {name: _bytes(*array.shape) for name, array in real["constants"].items()}
+    names = ["w", "q", "t", "g", "b"]
+    scales = {f"s{name}": _number(0.01 + 0.01 * place) for place, name in enumerate(names)}
+    points = {f"z{name}": np.array(110 + place, "uint8") for place, name in enumerate(names)}
+    return real | {
+        "nodes": "y, n = com.microsoft.QEmbedLayerNormalization <epsilon=0.001> (i, s, "
+        f"{', '.join(names)}, m, {', '.join(scales)}, {', '.join(points)})",
+        "constants": tables | scales | points,
+        "outputs": {"y": "float32", "n": "int32"},
+    }
 
 
 def _quantized(
@@ -271,6 +286,17 @@ CASES: dict[str, dict[str, Any]] = {
         {"x": _random(2, 3, 8)},
         g=_random(8),
     ),
+    "wide_product": _case(
+        "y = com.microsoft.MatMulInteger16 (x, w)",
+        {"x": _bytes(2, 5, dtype="int16")},
+        w=RANDOM.integers(-999, 999, (5, 3)).astype("int16"),
+    )
+    | {"outputs": {"y": "int32"}},
+    "sampled_grid": _case(
+        'y = com.microsoft.GridSample <mode="bilinear", align_corners=1> (x, g)',
+        {"x": _random(2, 3, 4, 5), "g": _random(2, 3, 2, 2)},
+    ),
+    "quantized_embedding_norm": _quantized_embedding(),
     "embedding_norm": _embedding("i, s", ", m") | {"outputs": {"y": "float32", "n": "int32"}},
     "embedding_norm_of_positions": _embedding('i, ""', ', "", p'),
     "embedding_norm_and_its_sum": _embedding("i, s", "", "y, n, z")
@@ -325,3 +351,21 @@ def test_what_is_refused(node: str, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("operator", ["QLinearConcat", "QLinearAdd", "QLinearMul"])
+def test_operands_agree_for_some_sizes_alone(operator: str) -> None:
+    """Twice the half of a width is that width where it is even."""
+    joined = operator == "QLinearConcat"
+    words = "s, z, u, s, z, x, s, z" if joined else "u, s, z, x, s, z, s, z"
+    attributes = "<axis=1>" if joined else ""
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> case (uint8[1, 2, 4, W] x)'
+        " => (uint8[a, b, c, d] y) { h = MaxPool <kernel_shape=[2, 2], strides=[2, 2]> (x)"
+        f'  u = Resize <mode="nearest"> (h, , t)  y = com.microsoft.{operator} {attributes} ({words}) }}'
+    )
+    numbers = {"s": _number(0.1), "z": np.array(3, "uint8"), "t": np.array([1, 1, 2, 2], "float32")}
+    for name, array in numbers.items():
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    main = from_onnx(model)["main"]
+    assert list(main.attrs[CONDITIONS]) == ["x.shape[3] % 2 == 0"]

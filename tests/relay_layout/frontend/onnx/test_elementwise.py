@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 RANDOM = np.random.default_rng(2)
 X = RANDOM.standard_normal((2, 3, 7, 5)).astype("float32")
@@ -28,6 +29,11 @@ def _pair(nodes: str, x: np.ndarray, z: np.ndarray, /, **options: Any) -> dict[s
 
 def _scalar(number: float, dtype: str = "float32") -> np.ndarray:
     return np.array(number, dtype)
+
+
+def _prelu_of_bfloat16(numbers: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    rounded = numbers.astype(bfloat16).astype("float32")
+    return np.where(rounded < 0, rounded * slopes.reshape(-1, 1, 1), rounded)
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -125,6 +131,11 @@ CASES: dict[str, dict[str, Any]] = {
         opset=6,
         ours=["nn.prelu"],
         expected=[np.where(X < 0, X * UNIT[0, :, 0].reshape(3, 1, 1), X)],
+    ),
+    "prelu_bfloat16": _nodes(
+        "h = Cast <to=16> (x)  p = PRelu(h, s)  y = Cast <to=1> (p)",
+        constants={"s": np.array([0.5, 0.25, 2.0], bfloat16).reshape(3, 1, 1)},
+        expected=[_prelu_of_bfloat16(X, np.array([0.5, 0.25, 2.0], "float32"))],
     ),
     # Two operands
     **{

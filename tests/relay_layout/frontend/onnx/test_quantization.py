@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import float8_e4m3fn, int4, uint4
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4
 from onnx import helper, numpy_helper, parser
 
 from relay_layout.errors import ModelError
@@ -42,6 +42,25 @@ _HALF = np.array(0.03, "float16")
 _CONV = "y = Conv <pads=[1, 1, 1, 1]> (x, w)"
 _IMAGE = _real(2, 3, 7, 5)
 
+_NUMBERS = np.concatenate(
+    [
+        _real(30, 8) * np.exp2(RANDOM.integers(-18, 18, (30, 8))).astype("float32"),
+        np.array([[0, 448, 464, 500, -61440, 2.0**-10, 3 * 2.0**-10, np.inf]], "float32"),
+    ]
+)
+"""Of all sizes, and halfway between narrow floats."""
+
+_WIDE = _real(9, 8)
+_STEPS = np.array(0.03, bfloat16)
+
+
+def _of_bfloat16(numbers: np.ndarray, scale: np.ndarray, point: int) -> np.ndarray:
+    """What bytes make of numbers, rounded to bfloat16 before and after; ONNX Runtime has no such kernel."""
+    steps = np.round(numbers.astype(bfloat16).astype("float32") / scale.astype("float32"))
+    kept = np.clip(steps + point, 0, 255) - point
+    return (kept * scale.astype("float32")).astype(bfloat16).astype("float32")
+
+
 CASES: dict[str, dict[str, Any]] = {
     "blocks": {
         "nodes": "y = DequantizeLinear <axis=1, block_size=4> (x, s, z)",
@@ -73,10 +92,35 @@ CASES: dict[str, dict[str, Any]] = {
         q=_real(4, 3, 3, 3).astype(float8_e4m3fn),
         s=_scale(3),
     ),
+    "narrow_floats": _case(
+        f"q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  {_CONV.replace('x', 'd', 1)}",
+        _IMAGE,
+        s=np.array(0.01, "float32"),
+        z=np.zeros((), float8_e4m3fn),
+        w=_real(4, 3, 3, 3),
+    ),
+    "narrow_floats_by_channels": _case(
+        "q = QuantizeLinear <axis=1, output_dtype=19> (x, s)  y = DequantizeLinear <axis=1> (q, s)",
+        _real(5, 6) * 100,
+        s=_scale(6),
+    )
+    | {"opset": 23},
+    "cast_to_narrow_floats": _case("q = Cast <to=17> (x)  y = Cast <to=1> (q)", _NUMBERS),
+    "cast_to_narrow_floats_like": _case(
+        "q = CastLike (x, z)  y = Cast <to=1> (q)", _NUMBERS, z=np.zeros((), float8_e5m2)
+    ),
     "to_half": _case("y = DequantizeLinear(x, s)", _integer(3, 8), "float16", s=_HALF),
     "to_half_by_attribute": _case(
         "y = DequantizeLinear <output_dtype=10> (x, s)", _integer(3, 8), "float16", s=_scale()
     ),
+    "quantized_bfloat16": _case(
+        "b = Cast <to=16> (x)  q = QuantizeLinear(b, s, z)  d = DequantizeLinear(q, s, z)"
+        "  y = Cast <to=1> (d)",
+        _WIDE,
+        s=_STEPS,
+        z=np.array(7, "uint8"),
+    )
+    | {"expected": [_of_bfloat16(_WIDE, _STEPS, 7)]},
     "quantized_blocks": _case(
         "y = QuantizeLinear <axis=-1, block_size=4> (x, s, z)",
         _real(2, 3, 10),
@@ -130,3 +174,23 @@ def test_what_is_refused(node: str, scale: tuple[int, ...], message: str) -> Non
     with pytest.raises(ModelError) as caught:
         from_onnx(_model(node, scale))
     assert str(caught.value) == f"ONNX model 'case': node 'y' (QuantizeLinear) {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "(float8e4m3fn[3] x) => (float[3] y) { y = Cast <to=1> (x) }",
+            "input 'x' is float8e4m3fn, which is not supported: convert it within the model",
+        ),
+        (
+            "(float[3] x) => (float8e5m2[3] y) { y = Cast <to=19> (x) }",
+            "output 'y' is float8e5m2, which is not supported: convert it within the model",
+        ),
+    ],
+)
+def test_narrow_floats_stay_inside(text: str, message: str) -> None:
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> case {text}')
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model)
+    assert str(caught.value) == f"ONNX model 'case': {message}"

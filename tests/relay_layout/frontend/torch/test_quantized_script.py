@@ -76,12 +76,77 @@ def network() -> Any:
 )
 def test_results_are_pytorchs(network: Any, given: Callable[[Any, Any], Any], tmp_path: Path) -> None:
     data = torch.randn(SHAPE)
-    expected = network(data).numpy()
+    expected = network(data).detach().numpy()
     session = session_of(given(network, data), tmp_path, (data,))
     (result,) = session.run({session.inputs[0].name: data.numpy()}).values()
     steps = np.abs(result - expected) / network.last.scale
     assert np.ptp(expected) > 20 * network.last.scale
     assert steps.max() < 1.01
+
+
+class Words(nn.Module):
+    """Layers whose weights ``quantize_dynamic`` quantizes, and others between them."""
+
+    def __init__(self, recurrent: type[nn.Module]) -> None:
+        super().__init__()
+        self.recurrent = recurrent(6, 5, 2, batch_first=True, bidirectional=True)
+        self.first, self.last = nn.Linear(10, 12), nn.Linear(4, 3)
+        self.window = nn.Conv1d(12, 4, 3)
+
+    def forward(self, data: Any) -> Any:
+        x = torch.relu(self.first(self.recurrent(data)[0]))
+        return self.last(self.window(x.transpose(1, 2)).transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("recurrent", "dtype", "tolerance"),
+    [
+        (nn.LSTM, "float16", 1e-5),
+        (nn.GRU, "float16", 1e-5),
+        # Data and states of recurrent layers are not rounded to bytes.
+        (nn.LSTM, "qint8", 2e-2),
+        (nn.GRU, "qint8", 2e-2),
+    ],
+)
+def test_weights_quantized_alone(
+    recurrent: type[nn.Module], dtype: str, tolerance: float, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    kinds = {recurrent, nn.Linear}
+    network = torch.ao.quantization.quantize_dynamic(Words(recurrent).eval(), kinds, getattr(torch, dtype))
+    data = torch.randn(2, 7, 6)
+    expected = network(data).detach().numpy()
+    session = session_of(network, tmp_path, (data,))
+    (result,) = session.run({session.inputs[0].name: data.numpy()}).values()
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def test_data_quantized_at_run_time(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    layers = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3)).eval()
+    network = torch.ao.quantization.quantize_dynamic(layers, {nn.Linear})
+    data = torch.randn(5, 6)
+    expected = network(data).detach().numpy()
+    session = session_of(network, tmp_path, (data,))
+    (result,) = session.run({session.inputs[0].name: data.numpy()}).values()
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_batch_norms_of_their_own(tmp_path: Path) -> None:
+    class Normed(Stubs):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+
+        def forward(self, data: Any) -> Any:
+            return self.dequant(self.layers(self.quant(data)))
+
+    torch.manual_seed(3)
+    network, data = quantized(Normed()), torch.randn(SHAPE)
+    expected = network(data).detach().numpy()
+    session = session_of(network, tmp_path, (data,))
+    (result,) = session.run({session.inputs[0].name: data.numpy()}).values()
+    assert np.abs(result - expected).max() < 1.01 * network.layers[1].scale
 
 
 def test_a_script_with_branches() -> None:
