@@ -12,10 +12,6 @@ from tvm.ir.expr import GenericConst as Constant
 from tvm.relax.expr_functor import PyExprMutator
 from tvm_ffi import structural_map
 
-from relay_layout.padded_sizes import infer_padded_sizes
-
-infer_padded_sizes()
-
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
 

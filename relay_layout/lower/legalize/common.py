@@ -16,6 +16,7 @@ from relay_layout.lower.legalize.elementwise import (
     sign_call,
 )
 from relay_layout.lower.legalize.gathering import gather_elements_call, gather_nd_call, take_call
+from relay_layout.lower.legalize.padding import pad_call
 from relay_layout.lower.legalize.reductions import (
     extreme_call,
     first_place_call,
@@ -39,6 +40,7 @@ COMMON_LEGALIZERS: dict[str, Legalizer] = {
     "gather_elements": gather_elements_call,
     "gather_nd": gather_nd_call,
     "nn.layer_norm": layer_norm_call,
+    "nn.pad": pad_call,
     "nn.rms_norm": rms_norm_call,
     "reshape": reshape_call,
     "take": take_call,

@@ -188,10 +188,11 @@ def test_convolution_of_strided_images_of_any_size(tmp_path: Path) -> None:
     """The border of a strided image is lowered after the convolution that reads it."""
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> case (float[1, 4, H, W] x) => (int32[a, b, c, d] y)'
-        " { c = MaxPool <kernel_shape=[1, 1], strides=[2, 2]> (x)  q, s, z = DynamicQuantizeLinear (c)"
+        " { c = Conv <strides=[2, 2]> (x, k)  q, s, z = DynamicQuantizeLinear (c)"
         "  y = ConvInteger <pads=[1, 1, 1, 1]> (q, w, z) }"
     )
     model.graph.initializer.append(numpy_helper.from_array(_bytes(4, 4, 3, 3, dtype="int8"), "w"))
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype="float32")[..., None, None], "k"))
     x = RANDOM.standard_normal((1, 4, 9, 11)).astype("float32")
     wanted = reference_session(model.SerializeToString()).run(None, {"x": x})
     relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")

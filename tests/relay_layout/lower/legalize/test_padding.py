@@ -1,0 +1,34 @@
+"""Padding of images of any size."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm import relax, tirx
+
+import relay_layout
+
+MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+WIDTHS = [(0, 0), (1, 2), (3, 0), (0, 4)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_of_any_size(mode: str, tmp_path: Path) -> None:
+    """The loops have the very extents that are inferred: half of the height and 4, not (height + 8) // 2."""
+    height, width = (tirx.Var(name, "int64") for name in ("height", "width"))
+    image = relax.Var("x", relax.TensorType([1, 3, height, width], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            half = builder.emit(relax.op.strided_slice(image, [2], [0], [1 << 40], [2]))
+            value = 0.5 if mode == "constant" else 0.0
+            flat = [width for pair in WIDTHS for width in pair]
+            result = builder.emit_output(relax.op.nn.pad(half, flat, mode, value))
+        builder.emit_func_output(result)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "padded.rla")
+    session = relay_layout.load(tmp_path / "padded.rla")
+    for rows, columns in ((9, 6), (12, 5)):
+        data = np.random.default_rng(rows).standard_normal((1, 3, rows, columns)).astype("float32")
+        (found,) = session.run({"x": data}).values()
+        filled = {"constant_values": 0.5} if mode == "constant" else {}
+        np.testing.assert_array_equal(found, np.pad(data[:, :, ::2], WIDTHS, MODES[mode], **filled))
