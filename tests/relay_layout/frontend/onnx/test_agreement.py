@@ -29,6 +29,13 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (2, 5), "z": (6, 3)},
         "input 'z': dimension 0 ('L') is 6, but input 'x' has L = 5",
     ),
+    "two images that the same windows reduce": (
+        f"(float[N,4,H,6] x, float[N,4,K,6] z) => (float y) {{ {ROUNDED} "
+        "q = MaxPool <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (z) y = Concat <axis=1> (p, q) }",
+        {"x": (1, 4, 7, 6), "z": (1, 4, 7, 6)},
+        {"x": (1, 4, 7, 6), "z": (1, 4, 9, 6)},
+        "input 'z': dimension 2 ('H') is 9, but input 'x' has H = 7",
+    ),
     "doubled after it was halved": (
         f"({IMAGE}) => (float y) {TWICE} {{ {HALVED} {DOUBLED} y = Add (u, x) }}",
         {"x": (2, 4, 6, 10)},
