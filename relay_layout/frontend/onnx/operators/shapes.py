@@ -10,6 +10,7 @@ from tvm import relax, tirx
 from relay_layout.frontend.extents.arithmetic import product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
+from relay_layout.frontend.operators.ranges import open_range
 from relay_layout.frontend.operators.scattering import scattered
 from relay_layout.frontend.values import (
     Array,
@@ -254,13 +255,8 @@ _MOST_STEPS = 1 << 31
 
 def _range_of(node: Node) -> Value:
     if all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
-        bounds = [node.extents(index)[0] for index in range(3)]
-        dtype = dtype_of(node.input(0))
-        if isinstance(bounds[2], int) and bounds[2] < 0 and not is_static(bounds[:2]):
-            # TVM counts the numbers of an open range right in ascending order alone.
-            ascending = relax.op.arange(*(simplify(0 - bound) for bound in bounds), dtype)
-            return relax.op.negative(node.emit(ascending, "ascending"))
-        return relax.op.arange(*bounds, dtype)
+        start, limit, delta = (node.extents(index)[0] for index in range(3))
+        return open_range(node.emit, start, limit, delta, dtype_of(node.input(0)))
     start, limit, delta = (node.tensor(index) for index in range(3))
     length = node.emit(relax.op.subtract(limit, start), "length")
     if dtype_of(start).startswith("int"):

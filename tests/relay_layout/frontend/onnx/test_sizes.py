@@ -252,8 +252,8 @@ def test_scattering_to_a_corner(reduction: str, tmp_path: Path) -> None:
 
 def test_descending_ranges(tmp_path: Path) -> None:
     nodes = (
-        "s = Shape <start=2, end=3> (x)  h = Squeeze (s)  b = Sub (h, one)  e = Neg (h)  r = Range (b, e, down) "
-        "y = Cast <to=1> (r)"
+        "s = Shape <start=2, end=3> (x)  h = Squeeze (s)  b = Sub (h, one)  e = Neg (h) "
+        "r = Range (b, e, down)  y = Cast <to=1> (r)"
     )
     check(tmp_path, nodes, {"one": np.array(1), "down": np.array(-2)})
 
