@@ -78,6 +78,9 @@ class Assumptions:
         if len(pairs) > 1:
             return all([self.equal(*pair) for pair in pairs])
         ((left, right),) = pairs
+        for size, other in ((left, right), (right, left)):
+            if isinstance(other, int) and self._is_open(size):
+                raise Assumption(size, other)
         variables = set(_variables(left)) | set(_variables(right))
         if len(variables) != 1:
             self._assume_solved(left, right)

@@ -133,6 +133,13 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (2, 4, 4, 2)},
         "input 'x': expected float32 [1, 4, H, W], got float32 [2, 4, 4, 2]",
     ),
+    "pixels of all images as those of one": (
+        f"({IMAGE}) => (float y) <int64[2] s = {{1,-1}}> {{ a = Reshape (x, s) b = Flatten (x) "
+        "y = Add (a, b) }",
+        {"x": (1, 4, 6, 10)},
+        {"x": (2, 4, 6, 10)},
+        "input 'x': expected float32 [1, 4, H, W], got float32 [2, 4, 6, 10]",
+    ),
     "one image": (
         "(float[N,4] x) => (float y) <int64[1] a = {0}> { y = Squeeze (x, a) }",
         {"x": (1, 4)},
