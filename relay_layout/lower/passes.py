@@ -9,6 +9,7 @@ from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_
 from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
 from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.lookups import fuse_lookups
+from relay_layout.lower.fusion.reshapes import rewrite_reshapes
 from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.dynamic_storage import share_dynamic_storages
@@ -47,7 +48,7 @@ def fuse_passes(target: BuildTarget, join: FusionDecision | None = None) -> list
         tvm.transform.Sequential(groups),
         relax.transform.FuseTIR(),
         # Before scheduling: a reshape is recognised by its unscheduled loops, and then needs no function.
-        relax.transform.RewriteDataflowReshape(),
+        as_pass(rewrite_reshapes),
         relax.transform.DeadCodeElimination(),
         as_pass(narrow_intermediates, target.storage_dtype),
     ]

@@ -62,7 +62,9 @@ def _workload(kernel: Kernel) -> Workload | PoolingWorkload:
 def _gigaflop(workload: Workload | PoolingWorkload | None) -> float | None:
     if workload is None or isinstance(workload, PoolingWorkload):
         return None
-    extents = (workload.batch, workload.in_height, workload.in_width)
+    extents = [workload.batch, workload.in_height, workload.in_width]
+    if isinstance(workload, ConvolutionWorkload):
+        extents.append(workload.in_depth)
     return 2 * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
 
 

@@ -214,10 +214,15 @@ def _extreme(
             (difference.value(size) > 0) is not above for size in range(start, start + period)
         ):
             start += period
-    # Of values that are far out the one is chosen whose slope would be.
-    slope = max(left.slope, right.slope) if choose(0, 1) else min(left.slope, right.slope)
-    found = _combined(left, right, slope, choose)
-    return None if found is None or start > _LONGEST else replace(found, start=max(start, found.start))
+    found = _combined(left, right, max(left.slope, right.slope), choose)
+    if found is None or start > _LONGEST:
+        return None
+    start = max(start, found.start)
+    if not difference.slope:
+        return replace(found, start=start)
+    # From there on it is one of the two, and repeats as often as that one does.
+    chosen = left if (difference.slope > 0) is (choose(0, 1) == 1) else right
+    return replace(found, slope=chosen.slope, period=chosen.period, start=start)
 
 
 def _combined(

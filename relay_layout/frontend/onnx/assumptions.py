@@ -5,6 +5,7 @@ even ``h``. The graph is then read again for images of ``h // 2 * 2`` rows, wher
 and in each call the size is checked to be even.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,9 +78,13 @@ class Assumptions:
         if len(pairs) > 1:
             return all([self.equal(*pair) for pair in pairs])
         ((left, right),) = pairs
+        for size, other in ((left, right), (right, left)):
+            if isinstance(other, int) and self._is_open(size):
+                raise Assumption(size, other)
         variables = set(_variables(left)) | set(_variables(right))
         if len(variables) != 1:
             self._assume_solved(left, right)
+            self._assume_one_size(left, right)
             return False
         (size,) = variables
         interval = equal_interval(left, right)
@@ -111,6 +116,17 @@ class Assumptions:
         # That of one size by another names an extent of an input; others are numbers computed of several.
         for size, extent in sorted(solved, key=lambda pair: not isinstance(pair[1], tirx.Var)):
             raise Assumption(size, extent)
+
+    def _assume_one_size(self, left: Extent, right: Extent) -> None:
+        """Raises :class:`Assumption` where both are equal if two sizes are: of two images that the same
+        convolutions reduce.
+        """
+        if not self._sizes_alone(left) or not self._sizes_alone(right):
+            return
+        read = [[size for size in _variables(side) if self._is_open(size)] for side in (left, right)]
+        for one, other in itertools.product(*read):
+            if not one.same_as(other) and same(_replaced(left, other, one), _replaced(right, other, one)):
+                raise Assumption(other, one)
 
     def declared(self, extent: int | tirx.Var) -> Extent:
         """The extent of an input as its type has it: a variable, unless it is another one, or a number."""

@@ -3,6 +3,7 @@
 Old exporters give scales of images as well by what they divide: the size that is due by the one there is.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,8 +16,9 @@ from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.onnx.arithmetic import MOVES, elements_of
 from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.operators.ranges import open_range
 from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, extents, shape_of
-from relay_layout.ir import Extent
+from relay_layout.ir import Expression, Extent
 
 _LARGEST = 2**12
 """What both parts of a factor are at most: then no rounding of floats takes an extent past an integer."""
@@ -42,6 +44,13 @@ class _Ratio:
         product = self.factor * factor
         fits = product > 0 and max(product.as_integer_ratio()) <= _LARGEST
         return replace(self, factor=product) if fits else None
+
+    def plus(self, number: Fraction) -> "_Ratio | None":
+        """It and a whole number; None where it is divided, and for others."""
+        if not same(self.divisor, 1) or number.denominator != 1 or abs(number) > _LARGEST:
+            return None
+        whole = self.extent * self.factor.numerator + int(number) * self.factor.denominator
+        return _Ratio(simplify(whole), Fraction(1, self.factor.denominator))
 
     def over(self, other: "_Ratio") -> "_Ratio | None":
         """It by another; None where both are divided."""
@@ -84,16 +93,31 @@ class Ratios:
         return NotImplemented if rounded is None else extents(rounded, dtypes[node.attributes["to"]])
 
     def steps(self, node: Node) -> Value:
-        """The result of a Range of whole floats of which extents decide some, as of the positions of a text;
-        NotImplemented for any other node.
+        """The result of a Range of floats to a whole one of which extents decide some, as of the positions of
+        a text; NotImplemented for any other node.
         """
         if node.operator != "Range" or all(isinstance(value, np.ndarray) for value in node.inputs):
             return NotImplemented
-        numbers = [self._whole(value) for value in node.inputs]
-        if any(number is None for number in numbers):
+        part = self._part(node)
+        start = self._whole(node.input(0)) if part is None else math.floor(node.input(0).item())
+        stop, step = (self._whole(node.input(place)) for place in (1, 2))
+        if start is None or stop is None or step is None:
             return NotImplemented
-        places = node.emit(relax.op.arange(*numbers, "int64"), "places")
-        return relax.op.astype(places, dtype_of(node.input(0)))
+        whole = open_range(node.emit, start, stop, step, "int64")
+        places = node.emit(node.cast(node.emit(whole, "places"), dtype_of(node.input(0))), "floats")
+        return places if part is None else relax.op.add(places, part)
+
+    def _part(self, node: Node) -> Expression | None:
+        """By how much each number of an ascending Range is more than an integer, as the centres of pixels
+        are; None for others.
+        """
+        start, step = node.input(0), node.input(2)
+        if not all(isinstance(each, np.ndarray) and each.size == 1 for each in (start, step)):
+            return None
+        part = start.item() % 1
+        if not part or not step.item() > 0:
+            return None
+        return relax.const(np.asarray(part, start.dtype))
 
     def _whole(self, value: Value) -> Extent | None:
         """The integer that a float is; None where it is none, or not known to be."""
@@ -142,7 +166,21 @@ class Ratios:
                 return None
             compute = _Ratio.over if node.operator == "Div" else _multiplied
             return _each(compute, *np.broadcast_arrays(left, right))
+        if node.operator in ("Add", "Sub"):
+            return self._summed(node)
         return self._moved(node)
+
+    def _summed(self, node: Node) -> Array | None:
+        """A sum or difference with constants, as of the windows of a signal."""
+        left, right = (node.input(place) for place in range(2))
+        if node.operator == "Add" and isinstance(left, np.ndarray):
+            left, right = right, left
+        known = self._known.get(left)
+        if known is None or not isinstance(right, np.ndarray) or not np.isfinite(right).all():
+            return None
+        sign = 1 if node.operator == "Add" else -1
+        pairs = np.broadcast_arrays(known, right)
+        return _each(lambda ratio, number: ratio.plus(sign * Fraction(float(number))), *pairs)
 
     def _moved(self, node: Node) -> Array | None:
         move = MOVES.get(node.operator)

@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import relax
 
+from relay_layout.frontend.extents.arithmetic import same
 from relay_layout.ir import Emit, Expression, shape_of
 
 
@@ -22,18 +23,22 @@ def scattered(
     source = block(emit, source, [0] * len(shape), extents)
     found = emit(relax.op.scatter_elements(part, index, source, axis=axis, reduction=reduction))
     for place, full in enumerate(shape):
-        if ends[place] is not full and ends[place] != full:
-            begins = [0] * len(shape)
+        if not same(ends[place], full):
+            begins: list[Any] = [0] * len(shape)
             begins[place] = ends[place]
             rest = block(emit, data, begins, [*shape[: place + 1], *ends[place + 1 :]])
             found = emit(relax.op.concat([found, rest], axis=place))
     return found
 
 
-def block(emit: Emit, data: Expression, begins: Sequence[int], ends: Sequence[Any]) -> Expression:
+def block(emit: Emit, data: Expression, begins: Sequence[Any], ends: Sequence[Any]) -> Expression:
     """The part of ``data`` from ``begins`` to ``ends``; ValueError where it may be smaller than that."""
     shape = shape_of(data) or ()
-    axes = [axis for axis, end in enumerate(ends) if begins[axis] or end != shape[axis]]
+    axes = [
+        axis
+        for axis, (begin, end) in enumerate(zip(begins, ends, strict=True))
+        if not (same(begin, 0) and same(end, shape[axis]))
+    ]
     if not axes:
         return data
     first, last = [begins[axis] for axis in axes], [ends[axis] for axis in axes]

@@ -13,7 +13,6 @@ import numpy as np
 import tvm
 from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import mutator
-from tvm_ffi import structural_equal
 
 from relay_layout.graph.uses import count_uses
 from relay_layout.ir import (
@@ -41,6 +40,7 @@ from relay_layout.lower.legalize.integers import multiplies_bytes
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
+from relay_layout.polynomials import provably_equal
 from relay_layout.targets import CpuTarget, dense
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import nodes_of
@@ -231,7 +231,7 @@ class _PixelRows(RowMutator):
         if isinstance(number, tirx.Var):
             return number
         for known, variable in self.numbers:
-            if structural_equal(known, number):
+            if provably_equal([known], [number]):
                 return variable
         pixels = extent_variable(self.builder_, image, lambda data: prod(data.shape[:-1]), "pixels")
         self.numbers.append((number, pixels))

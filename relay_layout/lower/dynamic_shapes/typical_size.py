@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import tvm
 from tvm import tirx
 
 from relay_layout.ir import Extent
@@ -42,11 +43,14 @@ def _at_least_a_window(workload: ConvolutionWorkload, side: int, size: int) -> A
 
 
 def typical_extent(extent: Extent, size: int) -> int:
-    """``extent`` with ``size`` in place of every symbolic variable."""
+    """``extent`` with ``size`` in place of every symbolic variable; ``size`` where that divides by zero."""
     if isinstance(extent, int):
         return extent
     common = {one: tirx.const(size, "int64") for one in tirx.analysis.undefined_vars(extent)}
-    found = simplified(substitute(extent, common))
+    try:
+        found = simplified(substitute(extent, common))
+    except tvm.error.InternalError:
+        return size
     return found if isinstance(found, int) else size
 
 

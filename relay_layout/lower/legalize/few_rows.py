@@ -45,7 +45,7 @@ class _ByRows(PyExprMutator):
             return call
         left, right = call.args
         rows = self._transposed(right)
-        if rows is None or not self._may_be_few(left) or not self._fill_vectors(rows):
+        if rows is None or rows.same_as(left) or not self._may_be_few(left) or not self._fill_vectors(rows):
             return call
         return call_compute(self.builder_, row_dots, "row_dots", left, rows)
 

@@ -83,3 +83,16 @@ def test_groups(
     channels: int, outputs: int, groups: int, kernel: Sequence[int], layout: str, tmp_path: Path
 ) -> None:
     functions_of(network(channels, outputs, kernel, group=groups), layout, tmp_path)
+
+
+def test_volumes_of_any_number_of_planes(tmp_path: Path) -> None:
+    model = network(8, 16, (3, 3, 3), pads=[1] * 6)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "planes"
+    relay_layout.compile(model, threads=2, shipped_records=False).save(tmp_path / "network.rla")
+    session = relay_layout.load(tmp_path / "network.rla", threads=2)
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for planes in (1, 5):
+        data = np.random.default_rng(0).standard_normal((1, 8, planes, *IMAGE[1:])).astype("float32")
+        (wanted,) = reference.run(None, {"x": data})
+        np.testing.assert_allclose(session.run({"x": data})["y"], wanted, rtol=1e-4, atol=1e-5)

@@ -62,13 +62,14 @@ def _of_few_rows(plain: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
 
 def _of_many_rows(plain: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc | None:
     """The function with a transpose of the second operand, and a product by that; None where that operand is
-    computed in the function.
+    computed in the function, and where it is the first one too.
     """
     sch = open_schedule(plain)
     anchor = _dots_in(sch)
-    right = sch.get(anchor).reads[1].source
-    if not holds(plain.params, right):
+    read = [region.source for region in sch.get(anchor).reads]
+    if len(read) == 1 or not holds(plain.params, read[1]):
         return None
+    right = read[1]
     packing = sch.cache_read(anchor, 1, "global")
     swapped = tirx.IndexMap.from_func(
         lambda *index: [*index[:-2], index[-1], index[-2]], ndim=len(right.shape), index_dtype="int64"

@@ -10,6 +10,7 @@ from tvm import relax, tirx
 from relay_layout.frontend.extents.arithmetic import product, same, simplify
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
+from relay_layout.frontend.operators.ranges import open_range
 from relay_layout.frontend.operators.scattering import scattered
 from relay_layout.frontend.values import (
     Array,
@@ -255,7 +256,7 @@ _MOST_STEPS = 1 << 31
 def _range_of(node: Node) -> Value:
     if all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
         start, limit, delta = (node.extents(index)[0] for index in range(3))
-        return relax.op.arange(start, limit, delta, dtype_of(node.input(0)))
+        return open_range(node.emit, start, limit, delta, dtype_of(node.input(0)))
     start, limit, delta = (node.tensor(index) for index in range(3))
     length = node.emit(relax.op.subtract(limit, start), "length")
     if dtype_of(start).startswith("int"):

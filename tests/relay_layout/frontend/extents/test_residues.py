@@ -145,6 +145,12 @@ def test_a_size_is_tried_throughout_a_period_from_where_it_is_known() -> None:
         (SIZE, tirx.min(SIZE, number(32)), Interval(0, 32)),
         (tirx.max(SIZE - 2, number(0)), SIZE - 2, Interval(2, None)),
         (tirx.max(tirx.min(SIZE, number(32)), number(4)), SIZE, Interval(4, 32)),
+        # As far as a bound is below zero, a product is added.
+        (
+            tirx.min(tirx.max(3 - SIZE // 4, number(0)), number(1)) * (SIZE // 2 + 1) + SIZE,
+            SIZE,
+            Interval(12, None),
+        ),
         # A half rounded down, and toward zero: of 1 both are -1.
         ((SIZE - 3) // 2, half_toward_zero(SIZE - 3), Interval(3, None)),
         (SIZE, SIZE + 1, None),

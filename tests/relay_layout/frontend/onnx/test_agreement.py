@@ -29,6 +29,13 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (2, 5), "z": (6, 3)},
         "input 'z': dimension 0 ('L') is 6, but input 'x' has L = 5",
     ),
+    "two images that the same windows reduce": (
+        f"(float[N,4,H,6] x, float[N,4,K,6] z) => (float y) {{ {ROUNDED} "
+        "q = MaxPool <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (z) y = Concat <axis=1> (p, q) }",
+        {"x": (1, 4, 7, 6), "z": (1, 4, 7, 6)},
+        {"x": (1, 4, 7, 6), "z": (1, 4, 9, 6)},
+        "input 'z': dimension 2 ('H') is 9, but input 'x' has H = 7",
+    ),
     "doubled after it was halved": (
         f"({IMAGE}) => (float y) {TWICE} {{ {HALVED} {DOUBLED} y = Add (u, x) }}",
         {"x": (2, 4, 6, 10)},
@@ -125,6 +132,13 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (1, 4, 4, 2)},
         {"x": (2, 4, 4, 2)},
         "input 'x': expected float32 [1, 4, H, W], got float32 [2, 4, 4, 2]",
+    ),
+    "pixels of all images as those of one": (
+        f"({IMAGE}) => (float y) <int64[2] s = {{1,-1}}> {{ a = Reshape (x, s) b = Flatten (x) "
+        "y = Add (a, b) }",
+        {"x": (1, 4, 6, 10)},
+        {"x": (2, 4, 6, 10)},
+        "input 'x': expected float32 [1, 4, H, W], got float32 [2, 4, 6, 10]",
     ),
     "one image": (
         "(float[N,4] x) => (float y) <int64[1] a = {0}> { y = Squeeze (x, a) }",

@@ -94,3 +94,31 @@ def test_positions_in_floats_are_as_many_as_the_length(positions: str, tmp_path:
     constants = {"third": ints(3)[0], **{name: np.float32(number) for name, number in numbers.items()}}
     constants |= {f"long_{name}": np.float64(number) for name, number in numbers.items()}
     check(tmp_path, nodes, constants, IMAGES, opset=13)
+
+
+def test_centres_of_pixels(tmp_path: Path) -> None:
+    nodes = """
+        shape = Shape(x)  w = Gather(shape, third)  real = Cast <to=1> (w)
+        places = Range(begin, real, step)  y = Add (x, places)
+    """
+    check(tmp_path, nodes, {"third": ints(3)[0], "begin": np.float32(0.5), "step": np.float32(1)}, IMAGES)
+
+
+def test_windows_that_are_counted_in_floats(tmp_path: Path) -> None:
+    nodes = """
+        shape = Shape(x)  w = Gather(shape, third)  less = Sub(w, one)  real = Cast <to=1> (less)
+        steps = Div(real, stride)  windows = Add(steps, single)  whole = Ceil(windows)
+        count = Cast <to=7> (whole)  sized = Unsqueeze(count, zero)  end = Mul(sized, two)
+        extent = Unsqueeze(w, zero)
+        added = Sub(end, extent)  pads = Concat <axis=0> (before, added)  y = Pad (x, pads)
+    """
+    constants = {
+        "third": ints(3)[0],
+        "one": ints(1)[0],
+        "stride": np.float32(2),
+        "single": np.float32(1),
+        "zero": ints(0),
+        "two": ints(2),
+        "before": ints(0, 0, 0, 0, 0, 0, 0),
+    }
+    check(tmp_path, nodes, constants, IMAGES)

@@ -250,6 +250,23 @@ def test_scattering_to_a_corner(reduction: str, tmp_path: Path) -> None:
     check(tmp_path, f'y = ScatterElements <axis=2, reduction="{reduction}"> (x, i, u)', constants)
 
 
+def test_descending_ranges(tmp_path: Path) -> None:
+    nodes = (
+        "s = Shape <start=2, end=3> (x)  h = Squeeze (s)  b = Sub (h, one)  e = Neg (h) "
+        "r = Range (b, e, down)  y = Cast <to=1> (r)"
+    )
+    check(tmp_path, nodes, {"one": np.array(1), "down": np.array(-2)})
+
+
+def test_scattering_to_all_rows_but_the_last(tmp_path: Path) -> None:
+    constants = {"zero": ints(0), "last": ints(-1), "rows": ints(2), "columns": np.array(3)}
+    nodes = (
+        "a = Slice (x, zero, last, rows)  n = Neg (a)  e = Equal (a, a)  o = Cast <to=7> (e) "
+        "i = CumSum <exclusive=1> (o, columns)  y = ScatterElements <axis=3> (x, i, n)"
+    )
+    check(tmp_path, nodes, constants)
+
+
 def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(2).standard_normal(shape).astype("float32")
 

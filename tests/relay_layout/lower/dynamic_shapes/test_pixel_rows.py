@@ -175,3 +175,27 @@ def test_products_of_bytes(rows: Extents, tmp_path: Path) -> None:
         given = random.integers(0, 256, [number if isinstance(each, str) else each for each in rows] + [40])
         (found,) = session.run({"x": given.astype("uint8")}).values()
         np.testing.assert_array_equal(found, np.maximum(given @ matrix.astype("int64"), 0))
+
+
+def test_pixels_are_as_many_counted_by_rows_or_by_columns(tmp_path: Path) -> None:
+    rows, columns = tirx.Var("rows", "int64"), tirx.Var("columns", "int64")
+    given = [
+        relax.Var("one", relax.TensorType([1, (rows + 1) // 2 * columns, 16], "float32")),
+        relax.Var("other", relax.TensorType([1, columns * ((rows + 1) // 2), 16], "float32")),
+        relax.Var("image", relax.TensorType([1, 1, rows, columns], "float32")),
+    ]
+    matrix = np.random.default_rng(0).standard_normal((16, 16)).astype("float32")
+    builder = relax.BlockBuilder()
+    with builder.function("main", given):
+        with builder.dataflow():
+            parts = [builder.emit(relax.op.matmul(each, relax.const(matrix))) for each in given[:2]]
+            result = builder.emit_output(relax.op.add(*parts))
+        builder.emit_func_output(result)
+    relay_layout.compile(builder.finalize(), threads=2, shipped_records=False).save(tmp_path / "rows.rla")
+    data = {"one": np.ones((1, 12, 16), "float32"), "other": np.full((1, 12, 16), 2, "float32")}
+    (found,) = (
+        relay_layout.load(tmp_path / "rows.rla")
+        .run(data | {"image": np.zeros((1, 1, 5, 4), "float32")})
+        .values()
+    )
+    np.testing.assert_allclose(found, (data["one"] + data["other"]) @ matrix, rtol=1e-5, atol=1e-5)

@@ -64,3 +64,12 @@ def test_pairs_of_bfloat16_are_of_a_transpose_where_rows_may_be_many() -> None:
     kernels = [relay_layout.compile(network(rows, 16), target=target) for rows in (1, "new")]
     few, many = (" ".join(called(each)) for each in kernels)
     assert "row_dots" in few and "row_dots" not in many
+
+
+def test_rows_by_themselves_are_transposed() -> None:
+    points = relax.Var("points", relax.TensorType([1, tirx.Var("count", "int64"), 16], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [points]):
+        transposed = builder.emit(relax.op.permute_dims(points, (0, 2, 1)))
+        builder.emit_func_output(builder.emit(relax.op.matmul(points, transposed)))
+    assert not any("row_dots" in name for name in functions(builder.finalize()))

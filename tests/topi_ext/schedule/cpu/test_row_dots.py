@@ -47,6 +47,18 @@ def test_any_number_of_rows(rows: int | str, columns: int | str, depth: int, cpu
 
 
 @pytest.mark.parametrize("cpu", CPUS)
+def test_rows_by_themselves(cpu: str) -> None:
+    rows = te.placeholder((extent(2), extent("n"), extent(32)), "float32", "rows")
+    compiled = compile_function(
+        scheduled(te.create_prim_func([rows, row_dots(rows, rows)]), cpu), target_for(cpu)
+    )
+    for count in [1, 5, 16, 37]:
+        data = data_of(2, count, 32)
+        (found,) = run_function(compiled, [data], [((2, count, count), "float32")])
+        np.testing.assert_allclose(found, data @ data.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
 def test_what_follows_is_computed_of_each_tile(cpu: str) -> None:
     compiled = compile_function(scheduled(function(1, "n", 32, scaled=True), cpu), target_for(cpu))
     arrays = [data_of(2, 1, 1, 32), data_of(3, 21, 32)]
