@@ -24,7 +24,7 @@ from topi_ext.compute import transcendental
 from topi_ext.compute.pair_product import pair_product
 from topi_ext.ir import nodes_of
 from topi_ext.processor import processor_of
-from topi_ext.schedule.cpu.attention import MOST_ROWS, Attention, best_form
+from topi_ext.schedule.cpu.attention import MANY_ROWS, MOST_ROWS, Attention, best_form
 
 Array = np.ndarray
 Steps = Callable[[te.Tensor], te.Tensor]
@@ -84,6 +84,7 @@ def check(arrays: list[Array], cpu: str | None, steps: Steps = softmax, want: Ar
         ((3,), (7, 4, 5, 4)),
         ((1,), (64, 2000, 3, 20)),
         ((2,), (31, 63, 9, 17)),
+        ((1,), (1001, 64, 8, 128)),
     ],
     ids=lambda value: "x".join(map(str, value)),
 )
@@ -96,7 +97,13 @@ def test_rows_and_columns_that_nothing_divides(
 @pytest.mark.parametrize("cpu", PAIR_CPUS)
 @pytest.mark.parametrize(
     ("images", "sizes"),
-    [((2, 3), (49, 49, 32, 32)), ((2,), (257, 33, 7, 65)), ((3,), (9, 4, 5, 4)), ((2,), (31, 63, 9, 17))],
+    [
+        ((2, 3), (49, 49, 32, 32)),
+        ((2,), (257, 33, 7, 65)),
+        ((3,), (9, 4, 5, 4)),
+        ((2,), (31, 63, 9, 17)),
+        ((1,), (1001, 64, 8, 128)),
+    ],
     ids=lambda value: "x".join(map(str, value)),
 )
 def test_products_of_pairs(
@@ -150,11 +157,11 @@ def test_a_symbolic_batch() -> None:
 
 
 def of_any_length(
-    images: tuple[tirx.Var | int, ...], length: tirx.Var, scores: int | None = None
+    images: tuple[tirx.Var | int, ...], length: tirx.Var, scores: int | None = None, columns: int = 21
 ) -> tirx.PrimFunc:
     """Of as many scores as rows, unless their number is given."""
-    columns = length if scores is None else scores
-    shapes = [(*images, length, 12), (*images, 12, columns), (*images, columns, 21)]
+    number = length if scores is None else scores
+    shapes = [(*images, length, 12), (*images, 12, number), (*images, number, columns)]
     tensors = [te.placeholder(shape, "float32", name) for shape, name in zip(shapes, "qkv", strict=True)]
     result = topi.nn.matmul(softmax(topi.nn.matmul(*tensors[:2])), tensors[2])
     return prim_func([*tensors, result], "int64")
@@ -164,11 +171,23 @@ def of_any_length(
 @pytest.mark.parametrize("batch", [False, True], ids=["", "batch"])
 @pytest.mark.parametrize("number", [1, 3, 4, 5, 7, 8, 15, 16, 17, 31, 49, 64, 100, 257])
 def test_any_number_of_rows(number: int, batch: bool, cpu: str | None) -> None:
-    arrays = operands((2, 3), number, number, 12, 21)
+    check_any_number((2, 3), number, 21, cpu, tirx.Var("n", "int64") if batch else 2)
+
+
+@pytest.mark.parametrize("number", [MANY_ROWS - 1, MANY_ROWS + 3])
+def test_any_number_of_many_rows(number: int) -> None:
+    """Whose values, of columns in whole tiles, are packed from so many rows on."""
+    check_any_number((1, 1), number, 64, host_cpus()[-1], 1)
+
+
+def check_any_number(
+    sizes: tuple[int, int], number: int, columns: int, cpu: str | None, batch: tirx.Var | int
+) -> None:
+    arrays = operands(sizes, number, number, 12, columns)
     length = tirx.Var("t", "int64")
-    images = (tirx.Var("n", "int64") if batch else 2, 3)
+    images = (batch, sizes[1])
     check_kernel(
-        of_any_length(images, length),
+        of_any_length(images, length, columns=columns),
         target_for(cpu),
         arrays,
         expected(arrays),
@@ -210,6 +229,22 @@ def test_scores_are_those_of_a_block(scores: int, apart: int) -> None:
     source = module.mod.inspect_source("ll")
     assert f"i64 {4 * form.rows * apart}" in source
     assert f"i64 {4 * 601 * scores}" not in source
+
+
+@pytest.mark.parametrize(("rows", "packed"), [(999, False), (1000, True)])
+def test_many_rows_read_copies_of_keys_and_values(rows: int, packed: bool) -> None:
+    schedule = scheduled_by(
+        Attention(), function(operands((1,), rows, 64, 8, 128)), target_for(host_cpus()[-1])
+    )
+    script = schedule.mod["main"].script()
+    assert ("k_global" in script) is ("v_global" in script) is packed
+
+
+def test_deep_rows_are_computed_in_high_blocks() -> None:
+    """Whose scores leave the second-level cache: keys and values, too large for it, are read less often."""
+    processor = processor_of(target_for("x86-64-v4"))
+    assert best_form(4096, 4096, 64, 64, processor, 8).rows * 4096 * 4 <= 2 * processor.l2_bytes
+    assert best_form(4096, 4096, 512, 512, processor).rows > 64
 
 
 @pytest.mark.parametrize("rows", [4, 100])
