@@ -5,6 +5,7 @@ from tvm import relax
 
 from relay_layout.ir import Emit, Expression, constant, dtype_of, with_attributes
 from relay_layout.quantization.reals import Real, Term, fits_int8
+from relay_layout.quantization.weights import CentredWeight, centred_weight, window_sums
 
 _LARGEST = 255
 
@@ -18,14 +19,13 @@ def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Em
     layouts = [
         str(text) for text in (attributes.data_layout, attributes.kernel_layout, attributes.out_layout)
     ]
-    found = _operands(data, weight)
-    if found is None or not all(text.isupper() for text in layouts if text):
+    if not all(text.isupper() for text in layouts if text):
         return None
-    term, integers, scale = found
     outputs = layouts[1].index("O")
-    scales = _per_output(scale, outputs, integers.ndim)
-    if scales is None:
+    found = _operands(data, weight, outputs)
+    if found is None:
         return None
+    term, centred, scales = found
     zero_point, tensor, padding = (
         int(term.zero_point),
         term.tensor,
@@ -36,33 +36,39 @@ def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Em
     if zero_point and any(padding):
         tensor = emit(_bordered(tensor, layouts[0], padding, zero_point))
         padding = [0] * len(padding)
-    product = with_attributes(call, [tensor, constant(integers)], padding=padding, out_dtype="int32")
-    others = tuple(axis for axis in range(integers.ndim) if axis != outputs)
-    sums = integers.sum(axis=others, dtype="int32") * np.int32(zero_point)
+    operands = [tensor, constant(centred.integers)]
+    total = emit(with_attributes(call, operands, padding=padding, out_dtype="int32"))
     out = layouts[2] or layouts[0]
     shape = [-1 if axis == "C" else 1 for axis in out]
+    if centred.rest is not None:
+        sums = emit(window_sums(call, tensor, padding, centred.integers.shape, emit))
+        rest = constant(centred.rest.reshape(shape if centred.rest.ndim else ()))
+        total = emit(relax.op.add(total, emit(relax.op.multiply(sums, rest))))
     # One product of scales in float32, as in ONNX Runtime.
     multiplier = np.asarray(term.scale * scales, "float32")
     multiplier = multiplier.reshape(shape) if multiplier.size > 1 else multiplier.reshape(())
-    return Real((Term(emit(product), multiplier, sums.reshape(shape)),))
+    return Real((Term(total, multiplier, (centred.sums * np.int32(zero_point)).reshape(shape)),))
 
 
 def multiplied(call: relax.Call, data: Real | None, weight: Real | None, emit: Emit) -> Real | None:
     """A product of rows of uint8 by a constant matrix; None where it is none of those."""
-    found = _operands(data, weight)
-    if found is None or found[1].ndim != 2:
+    found = _operands(data, weight, 1)
+    if found is None or found[1].integers.ndim != 2:
         return None
-    term, integers, scale = found
-    scales = _per_output(scale, 1, 2)
-    if scales is None:
-        return None
-    product = relax.op.matmul(term.tensor, constant(integers), out_dtype="int32")
-    sums = integers.sum(axis=0, dtype="int32") * np.int32(term.zero_point)
-    return Real((Term(emit(product), np.asarray(term.scale * scales, "float32"), sums),))
+    term, centred, scales = found
+    total = emit(relax.op.matmul(term.tensor, constant(centred.integers), out_dtype="int32"))
+    if centred.rest is not None:
+        wide = emit(relax.op.astype(term.tensor, "int32"))
+        rows = emit(relax.op.sum(wide, [-1], True))
+        total = emit(relax.op.add(total, emit(relax.op.multiply(rows, constant(centred.rest)))))
+    sums = centred.sums * np.int32(term.zero_point)
+    return Real((Term(total, np.asarray(term.scale * scales, "float32"), sums),))
 
 
-def _operands(data: Real | None, weight: Real | None) -> tuple[Term, np.ndarray, np.ndarray] | None:
-    """The data as bytes of one scale, and weights as int8 without zero point with their scales."""
+def _operands(
+    data: Real | None, weight: Real | None, outputs: int
+) -> tuple[Term, CentredWeight, np.ndarray] | None:
+    """The data as bytes of one scale, weights without zero point, and their scales along ``outputs``."""
     if data is None or weight is None or data.term is None or weight.term is None:
         return None
     term, kernel = data.term, weight.term
@@ -73,10 +79,14 @@ def _operands(data: Real | None, weight: Real | None) -> tuple[Term, np.ndarray,
         or term.array is not None
     ):
         return None
-    centred = kernel.array.astype("int32") - kernel.zero_point
-    if not fits_int8(centred):
+    of_bytes = kernel.array.dtype in ("int8", "uint8")
+    if not of_bytes and not fits_int8(kernel.array.astype("int32") - kernel.zero_point):
         return None
-    return term, centred.astype("int8"), kernel.scale
+    rank = kernel.array.ndim
+    scales, points = (_per_output(part, outputs, rank) for part in (kernel.scale, kernel.zero_point))
+    if scales is None or points is None:
+        return None
+    return term, centred_weight(kernel.array, points, outputs), scales
 
 
 def _per_output(scale: np.ndarray, outputs: int, rank: int) -> np.ndarray | None:

@@ -1,8 +1,7 @@
 """Products of bytes whose zero point is only known at run time, by constant bytes.
 
-Data ``x`` have the zero point ``p``, weights ``w`` the zero point ``q``; ``w - q`` is ``v + r``, where ``v``
-fits int8. Then ``sum((x - p) * (w - q))`` is ``sum(x * v) + r * sum(x) - p * sum(w - q)``: one product of
-bytes, a sum of the data that is only needed where there is an ``r``, and a constant.
+Data ``x`` have the zero point ``p``, weights less theirs are ``v + r`` (:mod:`.weights`). Then
+``sum((x - p) * (v + r))`` is ``sum(x * v) + r * sum(x) - p * sum(v + r)``.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.ir import Emit, Expression, constant, dtype_of, shape_of, with_attributes
-from relay_layout.quantization.reals import SHIFT, fits_int8, shifted
+from relay_layout.quantization.reals import SHIFT, shifted
+from relay_layout.quantization.weights import CentredWeight, window_sums
 
 
 @dataclass(frozen=True)
@@ -31,32 +31,6 @@ def bytes_of(tensor: Expression, zero_point: Expression | None, emit: Emit) -> B
     return Bytes(emit(shifted(tensor, emit)), shift if point is None else emit(relax.op.add(point, shift)))
 
 
-@dataclass(frozen=True)
-class CentredWeight:
-    """Weights less their zero point, as int8 and what is left of the zero point.
-
-    ``integers + rest`` are the weights less their zero point; ``rest`` is int32, one number or one per
-    output, or None where it is zero. ``sums`` is int32, over the weights of each output.
-    """
-
-    integers: np.ndarray
-    rest: np.ndarray | None
-    sums: np.ndarray
-
-
-def centred_weight(weight: np.ndarray, zero_point: np.ndarray, outputs: int) -> CentredWeight:
-    """int8 or uint8 weights with a zero point, a scalar or a vector along the axis ``outputs``."""
-    along = [-1 if axis == outputs else 1 for axis in range(weight.ndim)]
-    points = zero_point.astype("int32")
-    centred = weight.astype("int32") - points.reshape(along if points.ndim else ())
-    integers, rest = centred, None
-    if not fits_int8(centred):
-        shift = SHIFT if weight.dtype == "uint8" else 0
-        integers, rest = weight.astype("int32") - shift, np.int32(shift) - points
-    others = tuple(axis for axis in range(weight.ndim) if axis != outputs)
-    return CentredWeight(integers.astype("int8"), rest, centred.sum(axis=others, dtype="int32"))
-
-
 def multiplied_at_run_time(data: Bytes, weight: CentredWeight, emit: Emit) -> Expression:
     """Rows of bytes times a matrix, in int32."""
     total = emit(relax.op.matmul(data.tensor, constant(weight.integers), out_dtype="int32"))
@@ -68,7 +42,7 @@ def multiplied_at_run_time(data: Bytes, weight: CentredWeight, emit: Emit) -> Ex
 
 
 def convolved_at_run_time(call: relax.Call, data: Bytes, weight: CentredWeight, emit: Emit) -> Expression:
-    """A 2-D convolution like ``call``, NCHW and OIHW, in int32; in one group where ``weight`` has a rest.
+    """A 2-D convolution like ``call``, NCHW and OIHW, in int32.
 
     The border holds the zero point, so that each sum has it as often as it has weights.
     """
@@ -82,7 +56,7 @@ def convolved_at_run_time(call: relax.Call, data: Bytes, weight: CentredWeight, 
     channels = (-1, 1, 1)
     if weight.rest is not None:
         rest = weight.rest.reshape(channels if weight.rest.ndim else ())
-        sums = emit(_window_sums(call, tensor, padding, weight.integers.shape[2:], emit))
+        sums = emit(window_sums(call, tensor, padding, weight.integers.shape, emit))
         total = emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(rest)))))
     return _less_zero_point(total, data, weight.sums.reshape(channels), emit)
 
@@ -108,20 +82,9 @@ def _bordered(tensor: Expression, padding: list[int], value: Expression, emit: E
     return relax.op.add(emit(relax.op.nn.pad(tensor, widths, "constant", 0.0)), border)
 
 
-def _window_sums(
-    call: relax.Call, tensor: Expression, padding: list[int], kernel: tuple[int, ...], emit: Emit
-) -> Expression:
-    """Of the data, all that each output is computed from: one channel of int32."""
-    sums = emit(relax.op.sum(emit(relax.op.astype(tensor, "int32")), [1], True))
-    ones = constant(np.ones((1, 1, *kernel), "int32"))
-    return with_attributes(call, [sums, ones], padding=padding, out_dtype="int32")
-
-
 __all__ = [
     "Bytes",
-    "CentredWeight",
     "bytes_of",
-    "centred_weight",
     "convolved_at_run_time",
     "multiplied_at_run_time",
 ]

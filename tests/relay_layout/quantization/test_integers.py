@@ -10,6 +10,8 @@ from tvm import relax
 
 from relay_layout.artifact import check_runnable
 from relay_layout.errors import ArtifactError
+from relay_layout.frontend import from_onnx
+from relay_layout.ir import bindings_of, dtype_of, operator_name
 from relay_layout.quantization.conversion import to_integers
 from relay_layout.targets import resolve_target
 
@@ -41,15 +43,20 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 }
 
 
-@pytest.fixture(scope="module", params=["uint8", "int8"])
+@pytest.fixture(scope="module", params=["uint8 int8", "int8 int8", "uint8 uint8"])
 def convolutions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Ours and ONNX Runtime's results of all of them, compiled together; weights of uint8 per channel."""
-    activations = request.param
+    """Ours and ONNX Runtime's results of all of them, compiled together; per channel for data of uint8.
+
+    Weights of uint8 less their zero point are beyond int8.
+    """
+    activations, weights = request.param.split()
     graph = QdqGraph(activations)
     outputs = []
     for place, (image, weight, attributes) in enumerate(CONVOLUTIONS.values()):
         data = graph.input(f"x{place}", image)
-        value = graph.convolution(data, weight, per_channel=activations == "uint8", **attributes)
+        value = graph.convolution(
+            data, weight, per_channel=activations == "uint8", dtype=weights, **attributes
+        )
         outputs.append(graph.requantize(value, STEP))
     ours, reference, _ = run_both(graph.model(*outputs), tmp_path_factory.mktemp("convolutions"))
     return {name: pair for name, *pair in zip(CONVOLUTIONS, ours, reference, strict=True)}
@@ -61,6 +68,31 @@ def test_convolutions_are_onnx_runtimes(convolutions: dict[str, Any], name: str)
     ours, reference = convolutions[name]
     assert len(np.unique(reference)) > 40
     assert steps_apart(ours, reference, STEP) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("groups", [1, 4, 16])
+def test_weights_beyond_int8_are_multiplied_as_bytes(groups: int) -> None:
+    """The rest multiplies sums of windows: of all channels, or where there are groups by a kernel of ones."""
+    graph = QdqGraph()
+    data = graph.input("x", (1, 16, 9, 9))
+    value = graph.convolution(data, (16, 16 // groups, 3, 3), dtype="uint8", group=groups, pads=[1, 1, 1, 1])
+    module = to_integers(from_onnx(graph.model(graph.requantize(value))))
+    found = [
+        [dtype_of(operand) for operand in binding.value.args]
+        for binding in bindings_of(module["main"])
+        if operator_name(binding.value) == "nn.conv2d"
+    ]
+    of_sums = ["int32", "int32"] if groups == 1 else ["uint8", "int8"]
+    assert sorted(found) == sorted([["uint8", "int8"], of_sums])
+
+
+def test_rows_by_a_matrix_beyond_int8(tmp_path: Path) -> None:
+    graph = QdqGraph()
+    data = graph.requantize(graph.node("Flatten", [graph.input("x", (3, 40, 1, 1))]), 0.02)
+    product = graph.node("MatMul", [data, graph.weight((40, 24), axis=1, dtype="uint8")])
+    (ours,), (reference,), report = run_both(graph.model(graph.requantize(product)), tmp_path)
+    assert steps_apart(ours, reference, STEP) == (0.0, 0.0)
+    assert _reads_floats_once(report)
 
 
 @pytest.mark.parametrize("layout", ["none", "NHWC", "NCHW8c"])

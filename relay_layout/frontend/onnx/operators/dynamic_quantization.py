@@ -9,13 +9,8 @@ from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import linear
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.quantization.run_time import (
-    Bytes,
-    bytes_of,
-    centred_weight,
-    convolved_at_run_time,
-    multiplied_at_run_time,
-)
+from relay_layout.quantization.run_time import Bytes, bytes_of, convolved_at_run_time, multiplied_at_run_time
+from relay_layout.quantization.weights import centred_weight
 
 _LARGEST = 255.0
 
@@ -75,11 +70,11 @@ def product_to_real(node: Node) -> Value:
 def _convolution(node: Node) -> Value:
     data, weight = node.input(0), node.constant(1)
     points = _checked_points(node.constant(3) if node.has(3) else None, weight, 0)
-    centred = centred_weight(weight, points, 0)
-    if len(shape_of(data)) == 4 and (node.attributes.get("group", 1) == 1 or centred.rest is None):
+    if len(shape_of(data)) == 4:
         call = linear.CONVERTERS["Conv"](replace(node, inputs=(data, weight)))
-        return convolved_at_run_time(call, _bytes(node, data, node.optional(2)), centred, node.emit)
-    # Exact below 2**24, which sums over the few channels of a group are.
+        given, centred = _bytes(node, data, node.optional(2)), centred_weight(weight, points, 0)
+        return convolved_at_run_time(call, given, centred, node.emit)
+    # Exact below 2**24.
     real = node.emit(node.cast(node.emit(_less(node, data, node.optional(2)), "centred"), "float32"), "real")
     along = (-1, *[1] * (weight.ndim - 1)) if points.ndim else ()
     numbers = weight.astype("float32") - points.reshape(along).astype("float32")
