@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relay_layout.errors import InputError
+from topi_ext.amx_permission import may_use_amx
 from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
-from topi_ext.matrix_permission import may_use_matrices
 
 _ARCHITECTURES = {
     "amd64": "x86_64",
@@ -101,7 +101,7 @@ def cpu_features() -> frozenset[str] | None:
     except OSError:
         return None
     found = parse_cpuinfo(text, architecture())
-    if found is None or may_use_matrices():
+    if found is None or may_use_amx():
         return found
     return frozenset(name for name in found if not name.startswith("amx"))
 

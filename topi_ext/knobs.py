@@ -18,7 +18,7 @@ from topi_ext.workload_facts import (
     pair_steps,
     pixel_run,
     strip_of,
-    suits_matrices,
+    suits_amx,
     suits_winograd,
     tiled_channels,
     vector_steps,
@@ -231,7 +231,7 @@ def _fits_matrices(workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> bo
     if workload.paired_words:
         whole = words in pair_steps(workload) and knobs.lanes % DATA_LANES == 0 and knobs.tile_rows == 1
         return whole and rows == neon_matrices.ROWS and knobs.tile_pixels % rows == 0
-    if not suits_matrices(workload) or rows < 1 or knobs.tile_pixels % rows:
+    if not suits_amx(workload) or rows < 1 or knobs.tile_pixels % rows:
         return False
     whole = 0 < words <= amx.ROW_BYTES // WORD_BYTES and workload.in_channels % (words * workload.word) == 0
     held = amx.registers_held(knobs.data_matrices, knobs.tile_channels)

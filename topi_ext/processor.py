@@ -84,7 +84,7 @@ class Processor:
     launch_cycles: float = LAUNCH_CYCLES
     """Handing work to the other threads and waiting for them."""
 
-    matrix_registers: int = 0
+    amx_registers: int = 0
     """Registers of 16 rows of 64 bytes for products of words; see :mod:`topi_ext.codegen.amx`."""
 
     pair_instructions: int = 0
@@ -156,7 +156,7 @@ _PAIR_LATENCY = 6
 _AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True, separable=True)
 _ZEN4 = replace(_AVX512, name="x86-64 AVX-512 Zen 4", unit_bytes=32)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l1_ways=12, l2_bytes=2 << 20)
-_AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, matrix_registers=8)
+_AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, amx_registers=8)
 _AVX2 = replace(
     _AVX512,
     name="x86-64 AVX2",

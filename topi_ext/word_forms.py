@@ -11,7 +11,7 @@ from topi_ext.indexing import WORD_BYTES, block_of, in_halves, in_pairs, layout_
 from topi_ext.processor import Processor
 from topi_ext.winograd import INTEGER_POINTS, winograd_matrices
 from topi_ext.workload import WIDENED, ConvolutionWorkload, word_elements
-from topi_ext.workload_facts import pairs_pixels, suits_matrices, suits_winograd
+from topi_ext.workload_facts import pairs_pixels, suits_amx, suits_winograd
 
 Words = Literal["whole", "halves", "pairs", "wide", "none"]
 """How a kernel of bytes stores its words: each by itself, the lower two bytes of a vector of them before the
@@ -170,7 +170,7 @@ def bfloat16_form(
     worded = _in_words(bfloat16, word_elements(bfloat16.dtype, bfloat16.out_dtype), words)
     if worded is None:
         return workload
-    suits = pairs_pixels(worded) if words == "pairs" else vectors or suits_matrices(worded)
+    suits = pairs_pixels(worded) if words == "pairs" else vectors or suits_amx(worded)
     return worded if suits else workload
 
 

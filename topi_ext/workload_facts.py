@@ -130,7 +130,7 @@ def vector_steps(workload: ConvolutionWorkload, tile_pixels: int) -> int:
     return steps if fits else 1
 
 
-def suits_matrices(workload: ConvolutionWorkload) -> bool:
+def suits_amx(workload: ConvolutionWorkload) -> bool:
     """Can AMX multiply it? Its words must run along all input channels of a pixel, which are contiguous.
 
     A block of 16 channels would fill a quarter of a tile register's row.
@@ -231,7 +231,7 @@ __all__ = [
     "share_of_taps_inside",
     "splits_groups",
     "strip_of",
-    "suits_matrices",
+    "suits_amx",
     "suits_winograd",
     "tiled_channels",
     "vector_steps",

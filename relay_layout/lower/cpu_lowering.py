@@ -83,8 +83,8 @@ class CpuLowering(Lowering):
         return {}
 
     @property
-    def uses_matrices(self) -> bool:
-        return self.target.processor.matrix_registers > 0
+    def uses_amx(self) -> bool:
+        return self.target.processor.amx_registers > 0
 
 
 __all__ = ["CpuLowering"]

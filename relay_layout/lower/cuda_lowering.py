@@ -78,7 +78,7 @@ class CudaLowering(Lowering):
         return device_code(executable, self.target.multiprocessor.arch)
 
     @property
-    def uses_matrices(self) -> bool:
+    def uses_amx(self) -> bool:
         return False
 
 

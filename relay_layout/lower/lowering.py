@@ -63,7 +63,7 @@ class Lowering(ABC):
 
     @property
     @abstractmethod
-    def uses_matrices(self) -> bool:
+    def uses_amx(self) -> bool:
         """May kernels use AMX, for which a process must ask the operating system
         (:mod:`topi_ext.codegen.amx`)?
         """

@@ -28,7 +28,7 @@ _LINE_BYTES = 64
 """Vectors that begin with a cache line are read the fastest."""
 
 
-_LENT_BYTES = 1 << 20
+_RECYCLED_BYTES = 1 << 20
 """Outputs from here on are computed in memory that was used before: each page of the system's would be filled
 with zeros first, which takes as long as a fast kernel takes to compute it."""
 
@@ -138,8 +138,8 @@ class Cpu:
 
         return new
 
-    def lent(self, results: Results, inputs: Sequence[Any]) -> Results:
-        """The memory of a call that reads ``inputs``."""
+    def with_occupied(self, results: Results, inputs: Sequence[Any]) -> Results:
+        """The results of a call that reads ``inputs``, with the memory that no output of its may share."""
         arrays = [*results.arrays.values(), *map(np.from_dlpack, inputs)]
         return replace(results, others=[self._of_all_calls, Places(map(place_of, arrays))])
 
@@ -172,7 +172,7 @@ class _Made:
         self.__array_interface__ = {**known, "data": (known["data"][0], False)}
 
 
-class _Lent:
+class _Recycled:
     """Memory of an array: when the last array that lies in it is gone, it is ``free`` for another one."""
 
     def __init__(self, free: list[np.ndarray], size: int) -> None:
@@ -206,8 +206,8 @@ class _Room(NamedTuple):
 
     def new(self) -> tuple[np.ndarray, int]:
         """An array without values, and its address."""
-        lent = self.size >= _LENT_BYTES
-        memory = np.asarray(_Lent(self.free, self.size)) if lent else np.empty(self.size, np.uint8)
+        recycled = self.size >= _RECYCLED_BYTES
+        memory = np.asarray(_Recycled(self.free, self.size)) if recycled else np.empty(self.size, np.uint8)
         begin = address(memory)
         offset = -begin % _LINE_BYTES
         return np.ndarray(self.shape, self.dtype, memory, offset, self.strides), begin + offset

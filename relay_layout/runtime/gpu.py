@@ -55,7 +55,7 @@ class Gpu:
         """Nothing: outputs are copied."""
         del tensors
 
-    def lent(self, results: Results, inputs: Sequence[Any]) -> Results:
+    def with_occupied(self, results: Results, inputs: Sequence[Any]) -> Results:
         """As they are: outputs are copied."""
         del inputs
         return results

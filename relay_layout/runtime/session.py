@@ -56,7 +56,7 @@ class Session:
         it, None refuses it where the order was declared by the model or its user.
         """
         build, content = artifact.choose(target)
-        self._threads = _checked(threads)
+        self._threads = _thread_count(threads)
         self.permute = permute
         self.target = build.name
         self.artifact = artifact
@@ -136,7 +136,7 @@ class Session:
         found = self._called(tensors, results.tensors)
         if not any(self._open):
             return [self._device.fetched(tensor, results) for tensor in found]
-        results = self._device.lent(results, tensors)
+        results = self._device.with_occupied(results, tensors)
         each = zip(found, self._open, strict=True)
         return [self._device.fetched(tensor, results, is_open=is_open) for tensor, is_open in each]
 
@@ -165,7 +165,7 @@ class Session:
             names = ", ".join(f"'{spec.name}': ..." for spec in self.inputs)
             raise InputError(f"inputs: expected a dict {{{names}}}, got {type(inputs).__name__}")
         given = {name: as_array(value, name) for name, value in inputs.items()}
-        accepted = self._checked(given)
+        accepted = self._accepted_of(given)
         tensors, copied = [], []
         for spec in self.inputs:
             name, array = spec.name, accepted[spec.name]
@@ -178,7 +178,7 @@ class Session:
         self.copied = tuple(copied)
         return tensors
 
-    def _checked(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _accepted_of(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The inputs as the network takes them.
 
         Where those of the call before were taken as they were, so are others that look the same.
@@ -223,7 +223,7 @@ def set_threads(threads: int | None) -> None:
     made as large as the machine; more threads than cores only wait for each other, so a larger number is
     taken as all cores.
     """
-    count = _checked(threads)
+    count = _thread_count(threads)
     os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
     load_runtime()
     tvm_ffi.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
@@ -238,7 +238,7 @@ def set_own_threads(library: Any, count: int) -> bool:
     return True
 
 
-def _checked(threads: int | None) -> int:
+def _thread_count(threads: int | None) -> int:
     check_threads(threads)
     cores = cpu_count()
     return min(threads or cores, cores)

@@ -35,10 +35,10 @@ from relay_layout.targets.records import recorded_kernels
 from relay_layout.targets.target import STORED, BuildTarget, Precision
 from relay_layout.targets.target_strings import READ, description_of, is_target_string
 from relay_layout.targets.x86 import (
-    BFLOAT16_MATRICES,
+    AMX_BFLOAT16,
+    AMX_BYTES,
     INSTRUCTION_SETS,
     LLVM_NAMES,
-    MATRICES,
     level_features,
     with_full_vectors,
     x86_features,
@@ -129,7 +129,7 @@ def _check_unchanged(target: BuildTarget, **unchanged: bool) -> None:
 def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:
     if precision in ("fp16", "tf32"):
         raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
-    by_matrices = target.processor.matrix_registers and BFLOAT16_MATRICES in target.features
+    by_matrices = target.processor.amx_registers and AMX_BFLOAT16 in target.features
     if precision == "bf16" and not (by_matrices or target.processor.pair_instructions):
         raise TargetError(
             f"target {target.name}: precision bf16 needs a processor that multiplies bfloat16 (AVX512_BF16, "
@@ -230,8 +230,8 @@ def _native(threads: int | None) -> CpuTarget:
         implied = x86_features(attributes)
         features = tuple(name for name in implied if name in present)
         changed = [f"-{LLVM_NAMES.get(name, name)}" for name in sorted(set(implied) - present)]
-        if "avx512vnni" in features and present.issuperset(MATRICES):
-            more = [name for name in (*MATRICES, BFLOAT16_MATRICES) if name in present - set(features)]
+        if "avx512vnni" in features and present.issuperset(AMX_BYTES):
+            more = [name for name in (*AMX_BYTES, AMX_BFLOAT16) if name in present - set(features)]
             changed += [f"+{LLVM_NAMES[name]}" for name in more]
             features = tuple(sorted({*features, *more}))
         if changed:

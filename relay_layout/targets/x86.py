@@ -22,15 +22,15 @@ LLVM_NAMES = {
 }
 """Extensions that LLVM spells otherwise than the operating system."""
 
-MATRICES = ("amx_int8", "amx_tile")
+AMX_BYTES = ("amx_int8", "amx_tile")
 """Products of matrices of bytes, which kernels use also where the processor's name does not imply them."""
 
-BFLOAT16_MATRICES = "amx_bf16"
+AMX_BFLOAT16 = "amx_bf16"
 """Those of bfloat16."""
 
 _BEYOND_LEVELS = {
-    *MATRICES,
-    BFLOAT16_MATRICES,
+    *AMX_BYTES,
+    AMX_BFLOAT16,
     "avx512bf16",
     "avx512bitalg",
     "avx512fp16",
@@ -88,10 +88,10 @@ def with_full_vectors(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 __all__ = [
-    "BFLOAT16_MATRICES",
+    "AMX_BFLOAT16",
+    "AMX_BYTES",
     "INSTRUCTION_SETS",
     "LLVM_NAMES",
-    "MATRICES",
     "level_features",
     "with_full_vectors",
     "x86_features",

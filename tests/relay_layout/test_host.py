@@ -202,7 +202,7 @@ def test_matrices_count_where_the_system_lets_a_process_use_them(
     listing.write_text(cpuinfo(f"{X86_V3} amx_tile amx_int8"))
     monkeypatch.setattr(host, "architecture", lambda: "x86_64")
     monkeypatch.setattr(host, "CPU_INFO", listing)
-    monkeypatch.setattr(host, "may_use_matrices", lambda: allowed)
+    monkeypatch.setattr(host, "may_use_amx", lambda: allowed)
     features = host.cpu_features.__wrapped__()
     assert features is not None and "avx2" in features
     assert {name for name in features if name.startswith("amx")} == (

@@ -150,7 +150,7 @@ def test_native_does_without_what_a_virtual_machine_hides(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("has_matrices", [True, False])
-def test_native_uses_matrices_that_the_name_does_not_imply(
+def test_native_uses_amx_that_the_name_does_not_imply(
     monkeypatch: pytest.MonkeyPatch, has_matrices: bool
 ) -> None:
     """A virtual machine may name a processor that is older than what it has."""
@@ -161,7 +161,7 @@ def test_native_uses_matrices_that_the_name_does_not_imply(
     monkeypatch.setattr(resolve.codegen, "llvm_get_system_cpu", lambda: "rocketlake")
     target = resolve_target("native")
     assert set(target.features) == {*implied, *more}
-    assert (target.processor.matrix_registers > 0) == has_matrices
+    assert (target.processor.amx_registers > 0) == has_matrices
 
 
 SAPPHIRE_RAPIDS = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}
@@ -223,7 +223,7 @@ def test_a_resolved_target_takes_no_options() -> None:
 @pytest.mark.parametrize("cpu", ["znver4", "znver5"])
 def test_vectors_of_bfloat16_are_enough(cpu: str) -> None:
     target = resolve_target({**SAPPHIRE_RAPIDS, "mcpu": cpu}, precision="bf16", shipped_records=False)
-    assert target.processor.matrix_registers == 0 and "avx512bf16" in target.features
+    assert target.processor.amx_registers == 0 and "avx512bf16" in target.features
     blocked = ConvolutionWorkload(
         *(1, 32, 32, 14, 14, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
         *("NCHW16c", "OIHW16i16o", "NCHW16c", "float32", "float32"),

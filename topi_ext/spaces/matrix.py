@@ -15,7 +15,7 @@ from topi_ext.spaces.direct_costs import (
     tile_steps,
 )
 from topi_ext.workload import BYTES, ConvolutionWorkload
-from topi_ext.workload_facts import channel_run, fuses_rows, pair_steps, suits_matrices
+from topi_ext.workload_facts import channel_run, fuses_rows, pair_steps, suits_amx
 
 _FEWEST_CYCLES = 10
 """Measured: cycles of an AMX product with few rows of data; with 16 rows it takes 16."""
@@ -61,21 +61,21 @@ def amx_tiles(
     """The register tiles for AMX worth trying; rows have ``pixels``, and pixels ``vectors`` of output
     channels.
     """
-    if not suits_matrices(workload) or not processor.matrix_registers:
+    if not suits_amx(workload) or not processor.amx_registers:
         return
     reduced = workload.in_channels // workload.word
     words = next(words for words in range(amx.ROWS, 0, -1) if reduced % words == 0)
     longest = min(amx.ROWS, pixels)
     lengths = [length for length in range(_SHORTEST, longest) if pixels % length == 0]
     height = 1 if fuses_rows(workload) or "H" not in workload.out_layout else int(workload.out_height)
-    counts = range(1, processor.matrix_registers)
+    counts = range(1, processor.amx_registers)
     for length, along, rows, channels in itertools.product([*lengths, longest], counts, counts, counts):
         fits = along * length <= pixels and rows <= height and channels <= vectors
         # A tile has several rows only if it covers them whole.
         if not fits or (rows > 1 and along * length < pixels):
             continue
         tile = _AmxTileCost(workload, along * rows, channels, length, words)
-        if tile.registers <= processor.matrix_registers:
+        if tile.registers <= processor.amx_registers:
             yield MatrixTile(rows, along * length, channels, length, words, tile.cycles(processor))
 
 

@@ -11,10 +11,10 @@ COMPILING = ("-c", "-fPIC", "-pthread", "-O2", "-std=gnu11", "-x", "c", str(SOUR
 LINKING = ("-pthread",)
 """What linking that takes."""
 
-MATRICES = "-DMATRICES"
+AMX = "-DAMX"
 """An argument before :data:`COMPILING` for kernels of matrices, whose library asks for their registers."""
 
 SET_THREADS = "relay_layout_threads"
 """TVM's name of a function of the linked library: it takes the number of threads, 0 for all cores."""
 
-__all__ = ["COMPILING", "LINKING", "MATRICES", "SET_THREADS", "SOURCE"]
+__all__ = ["AMX", "COMPILING", "LINKING", "SET_THREADS", "SOURCE"]

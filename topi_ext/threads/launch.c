@@ -187,9 +187,9 @@ static int launch(Task task, void *data, int count) {
   return code;
 }
 
-#ifdef MATRICES
+#ifdef AMX
 /* Linux lets a process use the registers of AMX once it has asked for them (ARCH_REQ_XCOMP_PERM). */
-__attribute__((constructor)) static void ask_for_matrices(void) { syscall(SYS_arch_prctl, 0x1023, 18); }
+__attribute__((constructor)) static void ask_for_amx(void) { syscall(SYS_arch_prctl, 0x1023, 18); }
 #endif
 
 /* What kernels call. TVM's loader looks for this name in a library to put its own function there. */

@@ -15,7 +15,7 @@ from typing import Any
 from relay_layout.errors import TargetError
 from relay_layout.lower.library.device_code import assembly
 from topi_ext.messages import system_reason
-from topi_ext.threads import COMPILING, LINKING, MATRICES
+from topi_ext.threads import AMX, COMPILING, LINKING
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
 
@@ -69,13 +69,13 @@ def link_executable(
     machine: str = "",
     device_code: Mapping[str, bytes] | None = None,
     *,
-    matrices: bool = False,
+    amx: bool = False,
 ) -> bytes:
     """The bytes of a shared library that holds ``executable`` (``tvm.relax.VMExecutable``).
 
     Its parallel loops have threads of their own (:mod:`topi_ext.threads`), or those of TVM's pool where the
     driver has no system root to compile for. ``machine`` is as for :func:`link_command`, ``device_code``
-    machine code for GPUs; see :mod:`relay_layout.lower.library.device_code`. ``matrices``: its kernels may
+    machine code for GPUs; see :mod:`relay_layout.lower.library.device_code`. ``amx``: its kernels may
     use the registers of :mod:`topi_ext.codegen.amx`.
     """
     command = link_command(machine)
@@ -86,7 +86,7 @@ def link_executable(
         extra = [str(assembly(device_code, folder))] if device_code else []
         if _ALONE not in command:
             threads = folder / "threads.o"
-            threads.write_bytes(_threads(tuple(command), machine, matrices))
+            threads.write_bytes(_threads(tuple(command), machine, amx))
             extra += [str(threads), *LINKING]
         _drive([*command, "-shared", "-fPIC", "-o", output, *objects, *extra], machine)
 
@@ -97,11 +97,11 @@ def link_executable(
 
 
 @cache
-def _threads(command: tuple[str, ...], machine: str, matrices: bool) -> bytes:
+def _threads(command: tuple[str, ...], machine: str, amx: bool) -> bytes:
     """The object file of threads, made once for each driver, as that takes longer than linking."""
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
         path = Path(folder) / "threads.o"
-        _drive([*command, *([MATRICES] if matrices else []), *COMPILING, "-o", str(path)], machine)
+        _drive([*command, *([AMX] if amx else []), *COMPILING, "-o", str(path)], machine)
         return path.read_bytes()
 
 

@@ -42,4 +42,4 @@ def test_two_convolutions_are_one_kernel_on_x86(name: str, joined: int) -> None:
     ("name", "has"), [("sapphirerapids", True), ("x86-64-v4", False), ("cuda-sm_90", False)]
 )
 def test_matrices_are_linked_for_where_the_processor_has_them(name: str, has: bool) -> None:
-    assert lowering_for(resolve_target(name)).uses_matrices == has
+    assert lowering_for(resolve_target(name)).uses_amx == has

@@ -13,6 +13,7 @@ from kernel_reference import pack
 from test_integer_kernels import filled, workload
 from tvm.target import Target
 
+from topi_ext.amx_permission import may_use_amx
 from topi_ext.codegen.amx import REGISTERS, Matrices, registers_held
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import (
@@ -23,7 +24,6 @@ from topi_ext.kernel import (
 )
 from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
-from topi_ext.matrix_permission import may_use_matrices
 from topi_ext.processor import processor_of
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.timing import Timing
@@ -32,12 +32,12 @@ from topi_ext.word_forms import bfloat16_form, integer_form
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
 PROCESSOR = processor_of(TARGET)
 runs_here = pytest.mark.skipif(
-    not ({"amx_int8", "avx512_vnni"} <= cpu_features() and may_use_matrices()),
+    not ({"amx_int8", "avx512_vnni"} <= cpu_features() and may_use_amx()),
     reason="this machine has no AMX",
 )
 
 multiplies_bfloat16 = pytest.mark.skipif(
-    not ({"amx_bf16", "avx512_vnni"} <= cpu_features() and may_use_matrices()),
+    not ({"amx_bf16", "avx512_vnni"} <= cpu_features() and may_use_amx()),
     reason="this machine has no AMX for bfloat16",
 )
 
@@ -272,7 +272,7 @@ def test_records_hold_the_knobs() -> None:
 
 
 @runs_here
-def test_kernels_are_measured_by_processes_that_may_use_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_measured_by_processes_that_may_use_amx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux ends a process that uses the registers and has not asked."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3]))
     measurer = KernelMeasurer(TARGET, threads=2, cpu="here", timing=Timing(min_repeat_ms=1))

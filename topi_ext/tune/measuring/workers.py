@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import tvm
 
+from topi_ext.amx_permission import may_use_amx
 from topi_ext.codegen.build import PIPELINE, unchecked
-from topi_ext.matrix_permission import may_use_matrices
 from topi_ext.messages import last_line
 from topi_ext.spaces.direct_costs import CACHED_BYTES
 from topi_ext.tune.measuring.library import ENTRY, Library
@@ -53,7 +53,7 @@ def prepare_worker(threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TVM_NUM_THREADS"] = str(threads)
     tvm.get_global_func(_CONFIGURE_THREADS)(WORKER_GROUP_BIG, threads)
-    may_use_matrices()
+    may_use_amx()
 
 
 def named(function: Any) -> tvm.IRModule:

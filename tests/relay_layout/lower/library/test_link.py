@@ -93,14 +93,14 @@ def test_failures_are_one_line(monkeypatch: pytest.MonkeyPatch, command: str, me
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("matrices", [True, False])
-def test_a_library_asks_for_matrices_where_its_kernels_may_use_them(
-    monkeypatch: pytest.MonkeyPatch, matrices: bool
+@pytest.mark.parametrize("amx", [True, False])
+def test_a_library_asks_for_amx_where_its_kernels_may_use_it(
+    monkeypatch: pytest.MonkeyPatch, amx: bool
 ) -> None:
     monkeypatch.setenv("CC", "sh -c 'echo \"$@\" >&2; exit 1' cc")
     with pytest.raises(TargetError) as raised:
-        link_executable(Executable(), matrices=matrices)
-    assert ("-DMATRICES" in str(raised.value)) == matrices
+        link_executable(Executable(), amx=amx)
+    assert ("-DAMX" in str(raised.value)) == amx
 
 
 NO_HEADERS = "launch.c:10: fatal error: pthread.h: No such file or directory"

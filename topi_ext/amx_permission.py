@@ -12,7 +12,7 @@ _ARCH_PRCTL = 158
 
 
 @functools.cache
-def may_use_matrices() -> bool:
+def may_use_amx() -> bool:
     """Asks the operating system to let this process use the registers, which it must before it does.
 
     False where it refuses, and where it is not Linux on x86-64.
@@ -22,4 +22,4 @@ def may_use_matrices() -> bool:
     return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
 
 
-__all__ = ["may_use_matrices"]
+__all__ = ["may_use_amx"]
