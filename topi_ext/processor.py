@@ -66,7 +66,7 @@ class Processor:
     word_instructions: int = 5
     """Instructions for a vector of dot products of four bytes; one with VNNI or ARM's ``dotprod``."""
 
-    byte_pairs: bool = False
+    adds_byte_products: bool = False
     """Is there an instruction that adds the products of two bytes to a saturating int16?"""
 
     byte_matrices: bool = False
@@ -87,13 +87,13 @@ class Processor:
     amx_registers: int = 0
     """Registers of 16 rows of 64 bytes for products of words; see :mod:`topi_ext.codegen.amx`."""
 
-    pair_instructions: int = 0
+    bfloat16_instructions: int = 0
     """As :attr:`word_instructions`, for dot products of two bfloat16; 0 where there are none."""
 
-    pair_latency: int = 4
-    """As :attr:`fma_latency`, of :attr:`pair_instructions`."""
+    bfloat16_latency: int = 4
+    """As :attr:`fma_latency`, of :attr:`bfloat16_instructions`."""
 
-    pair_matrices: bool = False
+    bfloat16_matrices: bool = False
     """As :attr:`byte_matrices`, for bfloat16."""
 
     separable: bool = False
@@ -150,10 +150,12 @@ class Processor:
         return self.vector_bytes // dtype_bytes
 
 
-_PAIR_LATENCY = 6
+_BFLOAT16_LATENCY = 6
 """Measured on AMD's Zen 4 and Zen 5."""
 
-_AVX512 = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, byte_pairs=True, separable=True)
+_AVX512 = Processor(
+    "x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, adds_byte_products=True, separable=True
+)
 _ZEN4 = replace(_AVX512, name="x86-64 AVX-512 Zen 4", unit_bytes=32)
 _INTEL_AVX512 = replace(_AVX512, name="x86-64 AVX-512 Intel", l1_bytes=48 << 10, l1_ways=12, l2_bytes=2 << 20)
 _AMX = replace(_INTEL_AVX512, name="x86-64 AMX", word_instructions=1, amx_registers=8)
@@ -314,7 +316,9 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if is_aarch64(target):
         core = _with_words(ARM_CORES.get(cpu, _NEON), llvm_cpu_has_features("dotprod", target))
         if llvm_cpu_has_features("bf16", target):
-            core = replace(core, pair_instructions=1, pair_latency=core.fma_latency, pair_matrices=True)
+            core = replace(
+                core, bfloat16_instructions=1, bfloat16_latency=core.fma_latency, bfloat16_matrices=True
+            )
         matrices = bool(llvm_cpu_has_features("i8mm", target))
         return replace(core, signed_words=not matrices, byte_matrices=matrices)
     permutes = bool(llvm_cpu_has_features(["avx512vnni", "avx512vbmi"], target))
@@ -323,12 +327,14 @@ def _family(triple: str, cpu: str, features: tuple[str, ...]) -> Processor:
     if llvm_cpu_has_features("avx512f", target):
         wide = _INTEL_AVX512 if cpu in _INTEL else _ZEN4 if cpu in _HALVED else _AVX512
         if llvm_cpu_has_features("avx512bf16", target):
-            wide = replace(wide, pair_instructions=2 if cpu in _INTEL else 1, pair_latency=_PAIR_LATENCY)
+            wide = replace(
+                wide, bfloat16_instructions=2 if cpu in _INTEL else 1, bfloat16_latency=_BFLOAT16_LATENCY
+            )
         worded = _with_words(wide, llvm_cpu_has_features("avx512vnni", target))
         return replace(worded, pixel_words=permutes)
     if llvm_cpu_has_features(["avx2", "fma"], target):
         return _with_words(_AVX2, llvm_cpu_has_features("avxvnni", target))
-    return replace(_SSE, byte_pairs=llvm_cpu_has_features("ssse3", target))
+    return replace(_SSE, adds_byte_products=llvm_cpu_has_features("ssse3", target))
 
 
 def _with_words(processor: Processor, at_once: bool) -> Processor:

@@ -139,7 +139,7 @@ def integer_forms(
         return [wide]
     if suits_winograd(wide):
         wide = replace(wide, spare_bits=weight.spare_bits)
-    if not processor.byte_pairs or not form.word_axis:
+    if not processor.adds_byte_products or not form.word_axis:
         return [wide]
     fit = pairs_fit(stored(form)) if stored else weight.pairs_fit
     if not fit:
@@ -176,8 +176,8 @@ def bfloat16_form(
 
 def bfloat16_forms(workload: ConvolutionWorkload, processor: Processor) -> list[ConvolutionWorkload]:
     """Those of :func:`bfloat16_form` at which a processor may be faster than at ``workload`` itself."""
-    forms = [bfloat16_form(workload, vectors=processor.pair_instructions > 0)]
-    if processor.pair_matrices:
+    forms = [bfloat16_form(workload, vectors=processor.bfloat16_instructions > 0)]
+    if processor.bfloat16_matrices:
         forms.append(bfloat16_form(workload, words="pairs"))
     return [form for form in forms if form is not workload]
 

@@ -130,7 +130,7 @@ def _in_precision(target: CpuTarget, precision: Precision) -> CpuTarget:
     if precision in ("fp16", "tf32"):
         raise TargetError(f"target {target.name}: precision {precision} is for CUDA; use bf16 or fp32")
     by_matrices = target.processor.amx_registers and AMX_BFLOAT16 in target.features
-    if precision == "bf16" and not (by_matrices or target.processor.pair_instructions):
+    if precision == "bf16" and not (by_matrices or target.processor.bfloat16_instructions):
         raise TargetError(
             f"target {target.name}: precision bf16 needs a processor that multiplies bfloat16 (AVX512_BF16, "
             "AMX, ARM's bf16), such as znver4, sapphirerapids or aarch64-neoverse-n2; use fp32"

@@ -58,8 +58,8 @@ def step_costs(
         operations = WIDE_OPERATIONS[processor.vector_bytes]
         return StepCosts(accumulators * operations / per_cycle, latency, WIDE_LIVE)
     if workload.dtype not in BYTES:
-        instructions = processor.pair_instructions or WIDENED_PAIR_INSTRUCTIONS
-        return StepCosts(accumulators * instructions / per_cycle, processor.pair_latency)
+        instructions = processor.bfloat16_instructions or WIDENED_PAIR_INSTRUCTIONS
+        return StepCosts(accumulators * instructions / per_cycle, processor.bfloat16_latency)
     if workload.pairs_fit and processor.wide_words:
         operations = PAIR_OPERATIONS[processor.vector_bytes]
         return StepCosts(accumulators * operations / per_cycle, latency, PAIRS_LIVE)

@@ -171,7 +171,7 @@ class _NeonTileCost:
         # The two halves of a register are loaded one by one.
         single = self.matrices == 1 and not self.is_side_by_side
         loads = (rows * (2 if single else 1) + columns) * self.matrices
-        latency = processor.fma_latency if self.workload.dtype in BYTES else processor.pair_latency
+        latency = processor.fma_latency if self.workload.dtype in BYTES else processor.bfloat16_latency
         busy = max(products / processor.fma_per_cycle, (products + moved) / processor.operations_per_cycle)
         step = max(busy, loads / processor.loads_per_cycle, latency * self.matrices)
         if outgrow_l1(self.workload, processor, self.channels):

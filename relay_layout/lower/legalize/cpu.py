@@ -140,7 +140,7 @@ def _is_dense(data: Expression, weight: Expression) -> bool:
 
 def _is_by_pairs(call: relax.Call, target: CpuTarget) -> bool:
     """Whether a product of two activations is made of pairs of bfloat16, by instructions that are faster."""
-    if target.precision != "bf16" or target.processor.pair_instructions != 1:
+    if target.precision != "bf16" or target.processor.bfloat16_instructions != 1:
         return False
     if any(dtype_of(operand) != "float32" for operand in (*call.args, call)):
         return False

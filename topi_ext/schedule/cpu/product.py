@@ -134,8 +134,8 @@ def multiplying(processor: Processor, *, pairs: bool) -> Processor:
     """The processor as products see it: for ``pairs``, its pair instructions stand for multiply-adds."""
     if not pairs:
         return processor
-    rate = processor.fma_per_cycle // max(1, processor.pair_instructions)
-    return replace(processor, fma_per_cycle=max(1, rate), fma_latency=processor.pair_latency)
+    rate = processor.fma_per_cycle // max(1, processor.bfloat16_instructions)
+    return replace(processor, fma_per_cycle=max(1, rate), fma_latency=processor.bfloat16_latency)
 
 
 def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
