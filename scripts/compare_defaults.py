@@ -22,8 +22,8 @@ from relay_layout.errors import InputError
 from relay_layout.targets import CpuTarget, require_cpu, resolve_target
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.tasks import describe
-from topi_ext.kernel import cheapest, knobs_from_dict
-from topi_ext.knobs import Knobs
+from topi_ext.knobs import Knobs, knobs_from_dict
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 BOUND = 1.3

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from topi_ext import kernel
 from topi_ext.cuda import depthwise_space, space, winograd_space
 from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
 from topi_ext.cuda.kernel_knobs import KernelKnobs
@@ -16,6 +15,7 @@ from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import knobs_from_dict
 from topi_ext.processor import Processor
+from topi_ext.spaces.convolution import cheapest, estimated_cycles, knob_space
 from topi_ext.workload import ConvolutionWorkload
 
 Workload = ConvolutionWorkload | GemmConvolution | DepthwiseConvolution
@@ -111,7 +111,7 @@ def _cheapest_depthwise(
     return depthwise_space.cheapest_depthwise(workload, machine)
 
 
-_CONVOLUTIONS = Family(kernel.knob_space, kernel.cheapest, _convolution_knobs, kernel.estimated_cycles)
+_CONVOLUTIONS = Family(knob_space, cheapest, _convolution_knobs, estimated_cycles)
 _PRODUCTS = _on_gpu(
     _product_knobs,
     _cheapest_product,

@@ -1,7 +1,6 @@
-"""Kernels of a convolution: which there are for a workload, the best by estimate, and one to measure."""
+"""Kernels of a convolution: what one computes, its loops, and its arguments to measure it with."""
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 from tvm import te, tirx, topi
@@ -9,51 +8,11 @@ from tvm.s_tir import Schedule
 
 from topi_ext import compute
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.knobs import Knobs, WinogradKnobs, knobs_from_dict
-from topi_ext.processor import Processor
+from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.winograd import schedule_winograd
-from topi_ext.spaces.direct import cheapest_direct, direct_knobs
-from topi_ext.spaces.separable import separable_knobs
-from topi_ext.spaces.winograd import winograd_knobs
 from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_facts import tiled_channels
-
-
-def knob_space(workload: ConvolutionWorkload, processor: Processor) -> Iterator[tuple[float, Knobs]]:
-    """All knobs worth trying for a workload with static extents, each with its estimated cycles."""
-    if isinstance(workload, SeparableWorkload):
-        yield from separable_knobs(workload, processor)
-        return
-    yield from direct_knobs(workload, processor)
-    yield from winograd_knobs(workload, processor)
-
-
-def estimated_cycles(workload: ConvolutionWorkload, processor: Processor, knobs: Knobs) -> float | None:
-    """What :func:`knob_space` estimates for these knobs; None for knobs that are not in it."""
-    space: Iterator[tuple[float, Knobs]]
-    if isinstance(workload, SeparableWorkload):
-        space = separable_knobs(workload, processor)
-    elif isinstance(knobs, WinogradKnobs):
-        space = winograd_knobs(workload, processor)
-    else:
-        space = direct_knobs(workload, processor, like=knobs)
-    return next((cycles for cycles, found in space if found == knobs), None)
-
-
-@lru_cache(maxsize=8192)
-def cheapest(
-    workload: ConvolutionWorkload, processor: Processor, winograd: bool = True
-) -> tuple[float, Knobs]:
-    """The knobs with the least estimated cycles (over all threads), direct ones alone if not ``winograd``.
-
-    Needs static height, width and channels.
-    """
-    if isinstance(workload, SeparableWorkload):
-        return min(separable_knobs(workload, processor), key=lambda found: found[0])
-    direct = cheapest_direct(workload, processor)
-    others = winograd_knobs(workload, processor) if winograd else ()
-    return min([direct, *others], key=lambda found: found[0])
 
 
 def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[tuple[int, ...], str]]:
@@ -183,15 +142,10 @@ def _shape(layout: str, extents: Mapping[str, int]) -> tuple[int, ...]:
 
 
 __all__ = [
-    "Knobs",
-    "cheapest",
     "convolve",
     "direct_convolution",
-    "estimated_cycles",
     "kernel_arguments",
     "kernel_function",
-    "knob_space",
-    "knobs_from_dict",
     "schedule",
     "scheduled_kernel",
 ]

@@ -8,12 +8,12 @@ import pytest
 from kernel_networks import WORKLOADS, workload_for
 from tvm.target import Target
 
-from topi_ext import kernel
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.kernel import cheapest
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, may_prefetch
 from topi_ext.processor import Processor, processor_of
+from topi_ext.spaces import convolution, direct
+from topi_ext.spaces.convolution import cheapest, knob_space
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import lanes_are_pixels
 
@@ -43,7 +43,7 @@ def direct_knobs(workload: ConvolutionWorkload, processor: Processor) -> Convolu
 def test_the_cheapest_knobs_are_the_first_of_the_least_estimate_in_the_space(name: str) -> None:
     """They are found without estimating all of the space."""
     for workload in WORKLOADS[::3]:
-        found = min(kernel.knob_space(workload, PROCESSORS[name]), key=lambda found: found[0])
+        found = min(knob_space(workload, PROCESSORS[name]), key=lambda found: found[0])
         assert cheapest(workload, PROCESSORS[name]) == found, workload.to_json()
 
 
@@ -80,7 +80,7 @@ def test_tiles_of_a_row_are_wide_where_loads_are_instructions_of_their_own() -> 
     dense = replace(workload_for((512, 1000, 1, 1, 1, 1), "NHWC", "HWIO", "NHWC"), data_layout="WC")
     dense = replace(dense, kernel_layout="IO", out_layout="WC")
     widest = {
-        name: max(knobs.tile_channels for _, knobs in kernel.direct_knobs(dense, PROCESSORS[name]))
+        name: max(knobs.tile_channels for _, knobs in direct.direct_knobs(dense, PROCESSORS[name]))
         for name in ("avx512", "neon")
     }
     assert widest == {"avx512": 4, "neon": 12}
@@ -94,7 +94,7 @@ def test_default_knobs_of_the_networks_fit(name: str) -> None:
 
 
 def forget_knobs() -> None:
-    for function in vars(kernel).values():
+    for function in vars(convolution).values():
         if hasattr(function, "cache_clear"):
             function.cache_clear()
 

@@ -9,9 +9,10 @@ from test_integer_kernels import CASES as BYTES
 from test_integer_kernels import workload
 from tvm.target import Target
 
-from topi_ext.kernel import knob_space, scheduled_kernel
+from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import processor_of
+from topi_ext.spaces.convolution import knob_space
 from topi_ext.word_forms import bfloat16_form
 from topi_ext.workload import ConvolutionWorkload
 

@@ -83,8 +83,8 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
     """
     import tvm
 
-    from topi_ext.kernel import kernel_arguments, knobs_from_dict, scheduled_kernel
-    from topi_ext.knobs import WinogradKnobs
+    from topi_ext.kernel import kernel_arguments, scheduled_kernel
+    from topi_ext.knobs import WinogradKnobs, knobs_from_dict
     from topi_ext.tune.measuring.workers import cold_copies
     from topi_ext.weights import fill_vectors, merge_groups, winograd_weight
 

@@ -16,15 +16,11 @@ from tvm.target import Target
 from topi_ext.amx_permission import may_use_amx
 from topi_ext.codegen.amx import REGISTERS, Matrices, registers_held
 from topi_ext.errors import RelayLayoutError
-from topi_ext.kernel import (
-    kernel_arguments,
-    kernel_function,
-    knob_space,
-    scheduled_kernel,
-)
+from topi_ext.kernel import kernel_arguments, kernel_function, scheduled_kernel
 from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
 from topi_ext.processor import processor_of
+from topi_ext.spaces.convolution import knob_space
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.word_forms import bfloat16_form, integer_form

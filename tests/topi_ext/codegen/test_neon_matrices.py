@@ -13,9 +13,10 @@ from tvm import tirx
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
-from topi_ext.kernel import cheapest, scheduled_kernel
+from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
 from topi_ext.processor import processor_of
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.matrix import neon_tiles
 from topi_ext.tune.models.assembly import hot_loop

@@ -13,9 +13,10 @@ from tvm import te, tirx, topi
 
 from topi_ext.compute import Pooling, max_pool2d, transcendental
 from topi_ext.ir import nodes_of
-from topi_ext.kernel import cheapest, kernel_function, schedule
+from topi_ext.kernel import kernel_function, schedule
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
+from topi_ext.spaces.convolution import cheapest
 
 TARGET = target_for(host_cpus()[-1])
 AVX512 = processor_of(target_for("x86-64-v4"))

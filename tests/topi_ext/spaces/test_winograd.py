@@ -6,9 +6,9 @@ import pytest
 from kernel_harness import target_for
 from kernel_networks import workload_for
 
-from topi_ext.kernel import cheapest
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
+from topi_ext.spaces.convolution import cheapest
 
 
 @pytest.mark.parametrize(("threads", "staged"), [(2, True), (64, False)])

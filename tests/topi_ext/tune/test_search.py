@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from topi_ext.kernel import cheapest
 from topi_ext.processor import Processor
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.search import ExhaustiveSearch, GeneticSearch, ModelSearch, RandomSearch, Strategy
 from topi_ext.tune.space import Space
 from topi_ext.workload import ConvolutionWorkload

@@ -12,9 +12,10 @@ import tvm
 
 from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.indexing import physical_axes
-from topi_ext.kernel import cheapest, kernel_arguments
+from topi_ext.kernel import kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.processor import Processor
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.measuring.library import ENTRY
 from topi_ext.tune.records.record import WRONG
 from topi_ext.weights import winograd_weight

@@ -9,8 +9,8 @@ import pytest
 from relay_layout.targets import BuildTarget, resolve_target
 from scripts import compare_defaults
 from scripts.compare_defaults import Pair, main, measure, recorded, report
-from topi_ext.kernel import cheapest
 from topi_ext.knobs import ConvolutionKnobs
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
 
 

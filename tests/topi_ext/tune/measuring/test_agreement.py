@@ -7,9 +7,10 @@ import pytest
 from kernel_reference import convolve
 from tvm.target import Target
 
-from topi_ext.kernel import kernel_arguments, knob_space
+from topi_ext.kernel import kernel_arguments
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.processor import processor_of
+from topi_ext.spaces.convolution import knob_space
 from topi_ext.tune.measuring.agreement import reference_knobs, sample
 from topi_ext.winograd import winograd_matrices
 from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload

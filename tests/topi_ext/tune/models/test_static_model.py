@@ -10,9 +10,10 @@ from kernel_harness import target_for
 from tvm.target import Target
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.kernel import cheapest, scheduled_kernel
+from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
 from topi_ext.processor import ARM_CORES, Processor, processor_of
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.measuring.workers import build, named
 from topi_ext.tune.models.assembly import Loop, hot_loop
 from topi_ext.tune.models.static_model import KernelModel

@@ -6,9 +6,9 @@ import pytest
 from kernel_networks import workload_for
 
 from topi_ext.chooser import estimated_us
-from topi_ext.kernel import cheapest
 from topi_ext.knobs import ConvolutionKnobs, Knobs
 from topi_ext.processor import Processor
+from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.records import recorded
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.record import TuningRecord
