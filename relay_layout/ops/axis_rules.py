@@ -48,22 +48,17 @@ Expansion = Callable[[Node, Layout], Replacement | None]
 class AxisRule(Rule):
     """An operator described by labels, and by the attributes that change with the node layout.
 
-    ``arguments`` gives, for operators that name dimensions in arguments rather than in attributes, all
-    arguments of the new call; ``expansion`` what takes the place of an operator that cannot run in a node
-    layout. With ``completes``, a tensor without some of the labels offers its layout too; the labels that it
-    lacks go outermost. ``accepts`` may refuse a node layout for other reasons.
+    ``expansion`` gives what takes the place of an operator that cannot run in a node layout as it is. With
+    ``completes``, a tensor without some of the labels offers its layout too; the labels that it lacks go
+    outermost. ``accepts`` may refuse a node layout for other reasons.
     """
 
     labels: Callable[[Node], Labels | None]
     attributes: Callable[[Node, Layout], Mapping[str, Any]] = lambda node, layout: {}
     alias: bool = False
-    arguments: Arguments | None = None
     expansion: Expansion | None = None
     completes: bool = False
     accepts: Callable[[Node, Layout], bool] = lambda node, layout: True
-
-    def __post_init__(self) -> None:
-        assert self.arguments is None or self.expansion is None, "both say what the new call is"
 
     @property
     def summary(self) -> str:
@@ -116,17 +111,20 @@ class AxisRule(Rule):
         layout = layout.unaligned
         attributes = self.attributes(node, layout)
         replacement = self.expansion(node, layout) if self.expansion is not None else None
-        if self.arguments is not None:
-            replacement = _with_arguments(node, layout, self.arguments)
         return Signature(operands, results, attributes, cost, self.alias, replacement)
 
 
-def _with_arguments(node: Node, layout: Layout, arguments: Arguments) -> Replacement:
-    def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
-        del builder
-        return with_attributes(node.expression, arguments(node, layout, operands))
+def with_arguments(arguments: Arguments) -> Expansion:
+    """The call with other arguments: of operators that name dimensions in these, not in attributes."""
 
-    return replacement
+    def expansion(node: Node, layout: Layout) -> Replacement:
+        def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
+            del builder
+            return with_attributes(node.expression, arguments(node, layout, operands))
+
+        return replacement
+
+    return expansion
 
 
 def _projections(

@@ -12,7 +12,7 @@ from relay_layout.ops import movement_rules as movement
 from relay_layout.ops import parameter_rules as parameter
 from relay_layout.ops import slice_rules as slices
 from relay_layout.ops import window_rules as window
-from relay_layout.ops.axis_rules import AxisRule
+from relay_layout.ops.axis_rules import AxisRule, with_arguments
 from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.ops.index_rules import TailRule, TakeRule, gathered_prefixes, scattered_prefixes
 from relay_layout.ops.matmul_rule import MatmulRule
@@ -37,7 +37,7 @@ _CHANNEL_NORM = AxisRule(
 )
 _VECTOR = AxisRule(parameter.vector_along_axis, axis.axis_attribute)
 _TRIANGLE = AxisRule(movement.triangle, accepts=movement.keeps_last_two)
-_FILLED = AxisRule(creation.filled, arguments=creation.filled_arguments)
+_FILLED = AxisRule(creation.filled, expansion=with_arguments(creation.filled_arguments))
 _PER_AXIS = AxisRule(carried.quantized(1, "axis"), carried.quantized_attributes("axis"))
 _EXTREME = AxisRule(carried.extreme, carried.extreme_attributes, accepts=carried.keeps_counting_order)
 _QUANTIZED_UNARY = AxisRule(carried.quantized(1))
@@ -87,7 +87,7 @@ TABLE: dict[str, Rule] = {
         movement.tiled, movement.tiled_attributes, completes=True, accepts=movement.tiles_in_order
     ),
     "strided_slice": AxisRule(
-        slices.sliced, arguments=slices.sliced_arguments, accepts=slices.cuts_slices_cleanly
+        slices.sliced, expansion=with_arguments(slices.sliced_arguments), accepts=slices.cuts_slices_cleanly
     ),
     "take": TakeRule(),
     "gather_nd": TailRule(gathered_prefixes),
@@ -96,7 +96,7 @@ TABLE: dict[str, Rule] = {
     "reverse_sequence": AxisRule(movement.ordered, movement.ordered_attributes),
     "tril": _TRIANGLE,
     "triu": _TRIANGLE,
-    "broadcast_to": AxisRule(creation.broadcast, arguments=creation.broadcast_arguments),
+    "broadcast_to": AxisRule(creation.broadcast, expansion=with_arguments(creation.broadcast_arguments)),
     "full": _FILLED,
     "ones": _FILLED,
     "zeros": _FILLED,
