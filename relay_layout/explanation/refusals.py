@@ -11,9 +11,9 @@ from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout, known_extent
 from relay_layout.ops import ConvolutionLayouts, Rule
 from relay_layout.ops.alignment import passes_alignment
-from relay_layout.ops.axis_rules import AxisRule, Labels, projected
+from relay_layout.ops.axis_rules import AxisRule, Labels, blocks_divide, projected
 from relay_layout.ops.convolution_rule import alignment_misfit, tensors_of
-from relay_layout.ops.reshape_rule import Group, ReshapeRule, fits, matching_groups
+from relay_layout.ops.reshape_rule import Group, ReshapeRule, matching_groups
 
 
 def refusal(rule: Rule, node: Node, place: int, layout: Layout, names: Letters) -> str:
@@ -114,7 +114,7 @@ def _of_reshape(node: Node, place: int, layout: Layout, names: Letters) -> str:
         return "symbolic or empty extents hide which of its dimensions correspond"
     value = source if place == 0 else target
     own = groups if place == 0 else [(after, before) for before, after in groups]
-    if not fits(layout, value.shape or ()):
+    if not blocks_divide(layout, value.shape or ()):
         return _uneven(layout, value, layout.blocked_axes, names)
     for group in own:
         if _is_torn(group, layout):

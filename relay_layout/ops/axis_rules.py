@@ -15,7 +15,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Expression, with_attributes
+from relay_layout.ir import Expression, Extent, with_attributes
 from relay_layout.layout import Layout, known_extent
 from relay_layout.ops.alignment import passes_alignment
 from relay_layout.ops.signature import Offers, Replacement, Rule, Signature, Wanted
@@ -190,6 +190,11 @@ def positions(layout: Layout, labels: Iterable[str]) -> list[int]:
 def letters(rank: int) -> str:
     """A label for each of ``rank`` dimensions: ``ABC`` for three."""
     return ascii_uppercase[:rank]
+
+
+def blocks_divide(layout: Layout, shape: Sequence[Extent]) -> bool:
+    """Whether every block divides its extent, which must then be known."""
+    return layout.uneven_axis(dict(zip(letters(len(shape)), shape, strict=True))) is None
 
 
 def elementwise(node: Node) -> Labels | None:

@@ -108,7 +108,7 @@ class ChannelNorm:
             return places[0], (groups, members // block), [places[0] + 1, *inside]
         return places[1], (block // members, members), [places[1] + 1]
 
-    def fits(self, layout: Layout, channels: Any) -> bool:
+    def takes_blocks(self, layout: Layout, channels: Any) -> bool:
         """Whether a group is a number of whole blocks or a block one of whole groups."""
         block = layout.block(self.channel)
         if self.groups is None or not layout.is_split(self.channel):
@@ -139,7 +139,7 @@ def channel_norm_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
 def keeps_groups(node: Node, layout: Layout) -> bool:
     """Whether blocks of channels and groups of them divide each other."""
     shape, norm = node.operands[0].shape or (), _norm_of(node)
-    return norm.fits(layout, shape[letters(norm.rank).index(norm.channel)])
+    return norm.takes_blocks(layout, shape[letters(norm.rank).index(norm.channel)])
 
 
 def channel_norm_expansion(node: Node, layout: Layout) -> Replacement | None:

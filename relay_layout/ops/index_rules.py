@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 
 from relay_layout.graph import Node
 from relay_layout.layout import Axis, Layout, layout_of_parts
-from relay_layout.ops.axis_rules import letters, outer_position
-from relay_layout.ops.reshape_rule import fits
+from relay_layout.ops.axis_rules import blocks_divide, letters, outer_position
 from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 Triple = tuple[Layout, Layout, Layout]
@@ -34,7 +33,7 @@ class TakeRule(Rule):
         triples += [_backward(layout, count, axis) for layout in wanted.results[0]]
         seen = {(data.identity, kept, result.identity)}
         for triple in triples:
-            if triple is None or triple in seen or not fits(triple[0], data.shape):
+            if triple is None or triple in seen or not blocks_divide(triple[0], data.shape):
                 continue
             seen.add(triple)
             operands = triple[:2] if indices is not None else triple[:1]
@@ -112,7 +111,7 @@ class TailRule(Rule):
                 )
                 unlike = any(own != value.identity for value, own in zip(values, chosen, strict=True))
                 if unlike and all(
-                    fits(own, value.shape or ()) for value, own in zip(values, chosen, strict=True)
+                    blocks_divide(own, value.shape or ()) for value, own in zip(values, chosen, strict=True)
                 ):
                     operands, results = chosen[: len(node.operands)], chosen[len(node.operands) :]
                     yield Signature(operands, results, cost=offers.operator_cost(node, operands, results))

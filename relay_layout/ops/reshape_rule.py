@@ -13,7 +13,7 @@ from tvm.sym import Analyzer
 from relay_layout.graph import Node
 from relay_layout.ir import Extent, is_one, is_static
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import letters
+from relay_layout.ops.axis_rules import blocks_divide, letters
 from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 Group = tuple[str, str]
@@ -45,7 +45,7 @@ class ReshapeRule(Rule):
             if before is None or after is None or (before, after) in seen:
                 continue
             seen.add((before, after))
-            if fits(before, source.shape) and fits(after, target.shape):
+            if blocks_divide(before, source.shape) and blocks_divide(after, target.shape):
                 yield Signature((before,), (after,), alias=True)
 
 
@@ -176,8 +176,3 @@ def _units(shape: Sequence[Extent]) -> str:
     return "".join(
         letter for letter, extent in zip(letters(len(shape)), shape, strict=True) if is_one(extent)
     )
-
-
-def fits(layout: Layout, shape: Sequence[Extent]) -> bool:
-    """Whether every block divides its extent, which must then be known."""
-    return layout.uneven_axis(dict(zip(letters(len(shape)), shape, strict=True))) is None

@@ -30,11 +30,11 @@ def norm(groups: int | None) -> ChannelNorm:
 def test_groups_and_blocks_divide_each_other(
     groups: int | None, channels: int, layout: str, fits: bool
 ) -> None:
-    assert norm(groups).fits(Layout.parse(layout), channels) is fits
+    assert norm(groups).takes_blocks(Layout.parse(layout), channels) is fits
 
 
 def test_a_symbolic_number_of_channels_has_no_groups_in_blocks() -> None:
-    assert not norm(4).fits(Layout.parse("ABCD8b"), relax.Var("c", relax.ShapeType(ndim=1)))
+    assert not norm(4).takes_blocks(Layout.parse("ABCD8b"), relax.Var("c", relax.ShapeType(ndim=1)))
 
 
 def compare(groups: int | None, data: np.ndarray, tolerance: float) -> None:
