@@ -129,4 +129,17 @@ def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:
     return _agreed(node, left, columns, {-1: count}), _agreed(node, right, rows, {place: count})
 
 
-__all__ = ["added", "agreeing", "joinable"]
+def with_channels(node: Node, data: Value, channels: Extent) -> Value:
+    """An image with as many channels as the weight that it is convolved with takes.
+
+    Raises :class:`.Assumption` where it has as many for some sizes of inputs alone.
+    """
+    shape = shape_of(data)
+    if is_static([shape[1]]) or not isinstance(channels, int):
+        return data
+    # That data decide on a number of channels is checked by the cast alone.
+    node.requirements.assume_equal(shape[1], channels)
+    return _agreed(node, data, shape, {1 - len(shape): channels})
+
+
+__all__ = ["added", "agreeing", "joinable", "with_channels"]

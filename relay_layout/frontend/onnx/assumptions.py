@@ -7,6 +7,7 @@ and in each call the size is checked to be even.
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import lcm
 from typing import Any
 
 from tvm import relax, tirx
@@ -19,6 +20,7 @@ from relay_layout.frontend.extents.residues import ALL, Residues, equal_interval
 from relay_layout.frontend.values import dtype_of, shape_of
 from relay_layout.ir import Extent
 from relay_layout.polynomials import provably_equal
+from topi_ext.ir import nodes_of
 
 _LARGEST = 4096
 """No size is asked to be a multiple of more."""
@@ -85,6 +87,7 @@ class Assumptions:
         if len(variables) != 1:
             self._assume_solved(left, right)
             self._assume_one_size(left, right)
+            self._assume_multiples(left, right)
             return False
         (size,) = variables
         interval = equal_interval(left, right)
@@ -95,6 +98,8 @@ class Assumptions:
             raise Assumption(size, interval)
         known = self._residues.get(size, ALL)
         found = equal_residues(left, right, known)
+        if found is None:
+            self._assume_multiples(left, right)
         if found is None or found == known:
             return found is not None
         if not self._sizes_alone(size) or found.divisor > _LARGEST:
@@ -127,6 +132,25 @@ class Assumptions:
         for one, other in itertools.product(*read):
             if not one.same_as(other) and same(_replaced(left, other, one), _replaced(right, other, one)):
                 raise Assumption(other, one)
+
+    def _assume_multiples(self, left: Extent, right: Extent) -> None:
+        """Raises :class:`Assumption` where both are equal if each size is a multiple of all numbers that it is
+        divided by: pixels of an image that was reduced by those of a smaller one.
+        """
+        divisors: dict[tirx.Var, int] = {}
+        for quotient in [node for side in (left, right) for node in nodes_of(side, tirx.FloorDiv)]:
+            for size in _variables(quotient.a) if isinstance(quotient.b, tirx.IntImm) else ():
+                divisors[size] = lcm(divisors.get(size, 1), int(quotient.b))
+        if not divisors or not all(map(self._is_open, divisors)) or max(divisors.values()) > _LARGEST:
+            return
+        for size, divisor in divisors.items():
+            left, right = (_replaced(side, size, size * divisor) for side in (left, right))
+        if not provably_equal([left], [right]):
+            return
+        for size, divisor in divisors.items():
+            known = self._residues.get(size, ALL)
+            if known == ALL:
+                raise Assumption(size, Residues(divisor, 0))
 
     def declared(self, extent: int | tirx.Var) -> Extent:
         """The extent of an input as its type has it: a variable, unless it is another one, or a number."""

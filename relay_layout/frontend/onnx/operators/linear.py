@@ -7,7 +7,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import product
-from relay_layout.frontend.onnx.agreement import joinable
+from relay_layout.frontend.onnx.agreement import joinable, with_channels
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import given_window, integers
@@ -27,12 +27,14 @@ def _convolution(node: Node) -> Value:
     operator, layout, kernel_layout = _of_rank(CONVOLUTIONS, shape, weight)
     kernel = kernel_extents(node, weight)
     groups = node.attributes.get("group", 1)
+    data = with_channels(node, node.input(0), weight[1] * groups)
+    shape = shape_of(data)
     if groups < 1 or shape[1] != weight[1] * groups or weight[0] % groups:
         raise Unsupported(
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
             "whose channels do not fit"
         )
-    data, sliding = windowed(node, node.tensor(0), kernel, 0.0)
+    data, sliding = windowed(node, node.expression(data), kernel, 0.0)
     result = operator(
         data,
         node.tensor(1),
@@ -51,6 +53,8 @@ def _transposed_convolution(node: Node) -> Value:
     operator, layout, kernel_layout = _of_rank(TRANSPOSED_CONVOLUTIONS, shape, weight)
     kernel = kernel_extents(node, weight)
     groups = node.attributes.get("group", 1)
+    data = with_channels(node, node.input(0), weight[0])
+    shape = shape_of(data)
     if groups < 1 or shape[1] != weight[0] or weight[0] % groups:
         raise Unsupported(
             f"convolves {written(shape)} with a weight of {written(weight)} and group={groups}, "
@@ -59,7 +63,7 @@ def _transposed_convolution(node: Node) -> Value:
     beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
     sliding, beyond = _transposed_window(node, kernel, beyond, shape[2:])
     result = operator(
-        node.tensor(0),
+        node.expression(data),
         node.tensor(1),
         strides=list(sliding.strides),
         padding=sliding.padding,

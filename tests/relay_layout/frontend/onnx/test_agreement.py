@@ -79,6 +79,15 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (2, 4, 6, 9)},
         "the model was exported for inputs of which x.shape[3] % 2 == 0, got x.shape[3] = 9",
     ),
+    "channels that are pixels by those of a smaller image": (
+        "(float[1,4,H,W] x) => (float y) <int64[2] o = {1,-1}, float[1,4,1,1] w = {1,2,3,4}> "
+        "{ p = MaxPool <kernel_shape=[1,1], strides=[2,2]> (x) "
+        "q = AveragePool <kernel_shape=[2,2], strides=[2,2]> (x)  s = Shape <start=2> (q) "
+        "t = Concat <axis=0> (o, s)  u = Reshape (p, t)  y = Conv (u, w) }",
+        {"x": (1, 4, 6, 10)},
+        {"x": (1, 4, 6, 9)},
+        "the model was exported for inputs of which x.shape[3] % 2 == 0, got x.shape[3] = 9",
+    ),
     "a number": (
         "(float[N,4] x, float[3,4] z) => (float y) { y = Add (x, z) }",
         {"x": (3, 4), "z": (3, 4)},
