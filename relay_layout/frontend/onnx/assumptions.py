@@ -134,8 +134,8 @@ class Assumptions:
                 raise Assumption(other, one)
 
     def _assume_multiples(self, left: Extent, right: Extent) -> None:
-        """Raises :class:`Assumption` where both are equal if each size is a multiple of all numbers that it is
-        divided by: pixels of an image that was reduced by those of a smaller one.
+        """Raises :class:`Assumption` where both are equal if each size is a multiple of all it is divided by:
+        pixels of an image that was reduced by those of a smaller one.
         """
         divisors: dict[tirx.Var, int] = {}
         for quotient in [node for side in (left, right) for node in nodes_of(side, tirx.FloorDiv)]:
