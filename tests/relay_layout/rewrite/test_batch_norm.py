@@ -2,21 +2,11 @@
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 
 from relay_layout.rewrite.canonicalize import canonicalize
 from tests.module_operators import operators
-
-
-def run(module: tvm.IRModule, *inputs: np.ndarray) -> np.ndarray:
-    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm", "opt-level": 0}))
-    return relax.VirtualMachine(executable, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs)).numpy()
-
-
-def random(*shape: int, seed: int, positive: bool = False) -> relax.Expr:
-    values = np.random.default_rng(seed).standard_normal(shape, dtype="float32")
-    return relax.const(np.abs(values) + 0.5 if positive else values)
+from tests.relay_layout.rewrite.small_modules import module_of, random, run
 
 
 def batch_norm(
@@ -26,16 +16,6 @@ def batch_norm(
     return builder.emit(relax.TupleGetItem(
         builder.emit(relax.op.nn.batch_norm(data, *statistics, axis=axis, training=False, **options)), 0
     ))  # fmt: skip
-
-
-def module_of(emit, shape: tuple[int, ...] = (2, 3, 6, 6)) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    data = relax.Var("data", relax.TensorType(shape, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(emit(builder, data))
-        builder.emit_func_output(result)
-    return builder.finalize()
 
 
 def conv_bn(builder: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
