@@ -133,7 +133,7 @@ def test_outputs_of_open_size_are_the_memory_that_the_machine_made(
 ) -> None:
     here = Cpu()
     made = tvm_ffi.from_dlpack(np.ones(shape, dtype))
-    found = here.fetched(made, here.lent(Results([]), []), is_open=True)
+    found = here.fetched(made, here.with_occupied(Results([]), []), is_open=True)
     assert found.shape == shape and found.dtype == dtype and found.flags.writeable
     assert not found.size or found.ctypes.data == address(made)
     del made
@@ -146,7 +146,7 @@ def test_outputs_of_open_size_that_lie_elsewhere_are_copied() -> None:
     given, weight, held = (np.arange(9, dtype="float32") for _ in range(3))
     here.weight(weight)
     here.hold([tvm_ffi.from_dlpack(held)])
-    results = here.lent(Results([]), [tvm_ffi.from_dlpack(given)])
+    results = here.with_occupied(Results([]), [tvm_ffi.from_dlpack(given)])
     for array in (given, weight, held):
         found = here.fetched(tvm_ffi.from_dlpack(array[3:7]), results, is_open=True)
         assert not np.may_share_memory(found, array)
@@ -155,7 +155,7 @@ def test_outputs_of_open_size_that_lie_elsewhere_are_copied() -> None:
 
 def test_outputs_of_open_size_that_lie_in_another_are_copied() -> None:
     here, made = Cpu(), np.arange(9, dtype="float32")
-    results = here.lent(Results([]), [])
+    results = here.with_occupied(Results([]), [])
     one, other = (
         here.fetched(tvm_ffi.from_dlpack(part), results, is_open=True) for part in (made, made[2:5])
     )
