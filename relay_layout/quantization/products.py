@@ -3,9 +3,14 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Emit, Expression, constant, dtype_of, with_attributes
+from relay_layout.ir import Emit, Expression, dtype_of
 from relay_layout.quantization.reals import Real, Term, fits_int8
-from relay_layout.quantization.weights import CentredWeight, centred_weight, window_sums
+from relay_layout.quantization.weights import (
+    CentredWeight,
+    centred_weight,
+    convolution_of_bytes,
+    product_of_bytes,
+)
 
 _LARGEST = 255
 
@@ -36,14 +41,9 @@ def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Em
     if zero_point and any(padding):
         tensor = emit(_bordered(tensor, layouts[0], padding, zero_point))
         padding = [0] * len(padding)
-    operands = [tensor, constant(centred.integers)]
-    total = emit(with_attributes(call, operands, padding=padding, out_dtype="int32"))
+    total = convolution_of_bytes(call, tensor, padding, centred, emit)
     out = layouts[2] or layouts[0]
     shape = [-1 if axis == "C" else 1 for axis in out]
-    if centred.rest is not None:
-        sums = emit(window_sums(call, tensor, padding, centred.integers.shape, emit))
-        rest = constant(centred.rest.reshape(shape if centred.rest.ndim else ()))
-        total = emit(relax.op.add(total, emit(relax.op.multiply(sums, rest))))
     # One product of scales in float32, as in ONNX Runtime.
     multiplier = np.asarray(term.scale * scales, "float32")
     multiplier = multiplier.reshape(shape) if multiplier.size > 1 else multiplier.reshape(())
@@ -56,11 +56,7 @@ def multiplied(call: relax.Call, data: Real | None, weight: Real | None, emit: E
     if found is None or found[1].integers.ndim != 2:
         return None
     term, centred, scales = found
-    total = emit(relax.op.matmul(term.tensor, constant(centred.integers), out_dtype="int32"))
-    if centred.rest is not None:
-        wide = emit(relax.op.astype(term.tensor, "int32"))
-        rows = emit(relax.op.sum(wide, [-1], True))
-        total = emit(relax.op.add(total, emit(relax.op.multiply(rows, constant(centred.rest)))))
+    total = product_of_bytes(term.tensor, centred, emit)
     sums = centred.sums * np.int32(term.zero_point)
     return Real((Term(total, np.asarray(term.scale * scales, "float32"), sums),))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Emit, Expression, constant, dtype_of, shape_of, with_attributes
+from relay_layout.ir import Emit, Expression, constant, dtype_of, shape_of
 from relay_layout.quantization.reals import SHIFT, shifted
-from relay_layout.quantization.weights import CentredWeight, window_sums
+from relay_layout.quantization.weights import CentredWeight, convolution_of_bytes, product_of_bytes
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,7 @@ def bytes_of(tensor: Expression, zero_point: Expression | None, emit: Emit) -> B
 
 def multiplied_at_run_time(data: Bytes, weight: CentredWeight, emit: Emit) -> Expression:
     """Rows of bytes times a matrix, in int32."""
-    total = emit(relax.op.matmul(data.tensor, constant(weight.integers), out_dtype="int32"))
-    if weight.rest is not None:
-        wide = emit(relax.op.astype(data.tensor, "int32"))
-        sums = emit(relax.op.sum(wide, [-1], True))
-        total = emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(weight.rest)))))
+    total = product_of_bytes(data.tensor, weight, emit)
     return _less_zero_point(total, data, weight.sums, emit)
 
 
@@ -51,14 +47,8 @@ def convolved_at_run_time(call: relax.Call, data: Bytes, weight: CentredWeight, 
     if any(padding) and data.zero_point is not None:
         tensor = emit(_bordered(tensor, padding, data.zero_point, emit))
         padding = [0] * len(padding)
-    integers = constant(weight.integers)
-    total = emit(with_attributes(call, [tensor, integers], padding=padding, out_dtype="int32"))
-    channels = (-1, 1, 1)
-    if weight.rest is not None:
-        rest = weight.rest.reshape(channels if weight.rest.ndim else ())
-        sums = emit(window_sums(call, tensor, padding, weight.integers.shape, emit))
-        total = emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(rest)))))
-    return _less_zero_point(total, data, weight.sums.reshape(channels), emit)
+    total = convolution_of_bytes(call, tensor, padding, weight, emit)
+    return _less_zero_point(total, data, weight.sums.reshape(-1, 1, 1), emit)
 
 
 def _less_zero_point(total: Expression, data: Bytes, sums: np.ndarray, emit: Emit) -> Expression:

@@ -41,7 +41,31 @@ def centred_weight(weight: np.ndarray, zero_point: np.ndarray, outputs: int) -> 
     return CentredWeight(integers.astype("int8"), rest, centred.sum(axis=others, dtype="int32"))
 
 
-def window_sums(
+def product_of_bytes(tensor: Expression, weight: CentredWeight, emit: Emit) -> Expression:
+    """Rows of uint8 times a matrix, in int32."""
+    total = emit(relax.op.matmul(tensor, constant(weight.integers), out_dtype="int32"))
+    if weight.rest is None:
+        return total
+    wide = emit(relax.op.astype(tensor, "int32"))
+    sums = emit(relax.op.sum(wide, [-1], True))
+    return emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(weight.rest)))))
+
+
+def convolution_of_bytes(
+    call: relax.Call, tensor: Expression, padding: Sequence[int], weight: CentredWeight, emit: Emit
+) -> Expression:
+    """A convolution like ``call`` of uint8, whose border is ``padding`` of zeros, in int32."""
+    operands = [tensor, constant(weight.integers)]
+    total = emit(with_attributes(call, operands, padding=padding, out_dtype="int32"))
+    if weight.rest is None:
+        return total
+    out = str(call.attrs.out_layout or call.attrs.data_layout)
+    along = [-1 if axis == "C" else 1 for axis in out] if weight.rest.ndim else ()
+    sums = emit(_window_sums(call, tensor, padding, weight.integers.shape, emit))
+    return emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(weight.rest.reshape(along))))))
+
+
+def _window_sums(
     call: relax.Call, tensor: Expression, padding: Sequence[int], kernel: Sequence[int], emit: Emit
 ) -> Expression:
     """Of the data of a convolution, all that each output is computed from, in int32.
@@ -60,4 +84,4 @@ def window_sums(
     return with_attributes(call, [sums, constant(ones)], padding=padding, out_dtype="int32")
 
 
-__all__ = ["CentredWeight", "centred_weight", "window_sums"]
+__all__ = ["CentredWeight", "centred_weight", "convolution_of_bytes", "product_of_bytes"]
