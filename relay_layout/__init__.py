@@ -21,7 +21,7 @@ check_versions()
 if TYPE_CHECKING:
     from relay_layout.compiler import CompiledModel, Conversion, compile, convert
     from relay_layout.errors import RelayLayoutError
-    from relay_layout.explanation.explain import explain
+    from relay_layout.explainer import explain
     from relay_layout.frontend import from_onnx, from_tflite, from_torch
     from relay_layout.layout import Layout
     from relay_layout.relax_pipeline import pipeline
@@ -37,7 +37,7 @@ _HOMES = {
     "Session": "runtime.session",
     "compile": "compiler",
     "convert": "compiler",
-    "explain": "explanation.explain",
+    "explain": "explainer",
     "from_onnx": "frontend",
     "from_tflite": "frontend",
     "from_torch": "frontend",

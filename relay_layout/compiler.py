@@ -17,7 +17,7 @@ from relay_layout.errors import TargetError
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
 from relay_layout.lower.body_lowering import Lowered, symbol_of
-from relay_layout.lower.fusion.kernel_calls import (
+from relay_layout.lower.kernel_calls import (
     KernelCall,
     called_functions,
     calls_left,

@@ -15,12 +15,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.choice.candidates import table_rule
 from relay_layout.choice.solver import Solution
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.lower.legalize.cpu import legalization_map
-from relay_layout.ops import Signature, Wanted, unchanged
+from relay_layout.ops import Signature, Wanted, table_rule, unchanged
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.rewrite.rewriter import rewrite

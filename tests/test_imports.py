@@ -43,6 +43,9 @@ APART = {
 }
 """Folders that a folder imports nothing of."""
 
+IN_PARTS = ("relay_layout.relay",)
+"""Folders whose own folders stand at both ends: Relay's language below, its API above all else."""
+
 ENTRY_POINTS = ("relay_layout.__main__",)
 """The modules of relay_layout outside of its command line that may import it."""
 
@@ -106,6 +109,28 @@ def project() -> dict[str, list[str]]:
     return graph(sources)
 
 
+@cache
+def folders() -> frozenset[str]:
+    """The folders of the project that have folders."""
+    packages = {path.parent.relative_to(ROOT) for top in PACKAGES for path in (ROOT / top).rglob("*.py")}
+    return frozenset(".".join(path.parent.parts) for path in packages if path.parent.parts)
+
+
+def by_folder(edges: Mapping[str, list[str]], folder: str) -> dict[str, list[str]]:
+    """Imports with each folder in ``folder`` as one, and those of every other module."""
+    depth = folder.count(".") + 2
+
+    def place(module: str) -> str:
+        part = ".".join(module.split(".")[:depth])
+        inside = module.startswith(f"{folder}.") and part not in IN_PARTS
+        return part if inside else module
+
+    found: dict[str, set[str]] = {}
+    for module, names in edges.items():
+        found.setdefault(place(module), set()).update(place(name) for name in names)
+    return {part: sorted(names - {part}) for part, names in found.items()}
+
+
 def fail_for(what: str, found: list[str]) -> None:
     if found:
         pytest.fail(f"{what}: {found[0]}", pytrace=False)
@@ -114,6 +139,12 @@ def fail_for(what: str, found: list[str]) -> None:
 def test_no_module_imports_itself_by_way_of_others() -> None:
     found = circle(project())
     fail_for("circular imports", [" -> ".join(found)] if found else [])
+
+
+@pytest.mark.parametrize("folder", sorted(folders()))
+def test_no_folder_imports_itself_by_way_of_others(folder: str) -> None:
+    found = circle(by_folder(project(), folder))
+    fail_for("circular imports of folders", [" -> ".join(found)] if found else [])
 
 
 @pytest.mark.parametrize("package", FORBIDDEN)
@@ -189,3 +220,10 @@ def test_a_circle_is_named_from_one_module_round_to_itself() -> None:
     edges = {"a": ["b"], "b": ["c", "d"], "c": [], "d": ["e"], "e": ["b"]}
     assert circle(edges) == ["b", "d", "e", "b"]
     assert circle({**edges, "e": ["c"]}) == []
+
+
+def test_a_folder_counts_as_one() -> None:
+    edges = {"p.a.x": ["p.b.x"], "p.b.x": [], "p.b.y": ["p.a.y"], "p.a.y": [], "q": ["p.a.x"]}
+    assert circle(edges) == []
+    assert by_folder(edges, "p") == {"p.a": ["p.b"], "p.b": ["p.a"], "q": ["p.a"]}
+    assert circle(by_folder(edges, "p")) == ["p.a", "p.b", "p.a"]

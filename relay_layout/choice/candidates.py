@@ -5,16 +5,10 @@ it, first in the direction of the data and then against it, so that a transform 
 chain of operators. Layouts that no operator asks for are not considered.
 """
 
-from collections.abc import Callable
-
 from relay_layout.choice.memory import same_memory
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
-from relay_layout.ops import TABLE, Offers, Rule, Signature, Wanted, unchanged
-
-Rules = Callable[[Node], Rule | None]
-"""The rule of a node, or None if the node keeps its layouts."""
-
+from relay_layout.ops import TABLE, Offers, Rules, Signature, Wanted, table_rule, unchanged
 
 MOST_LAYOUTS = 32
 """The most layouts that a value keeps in each direction; those found first stay.
@@ -24,11 +18,6 @@ the number of tensors, however many layouts have spread that far. Networks stay 
 layouts of convolutions and the permutations of these by transposes, of which they repeat one or two. A
 thousand random transposes of images lead to 27 layouts.
 """
-
-
-def table_rule(node: Node) -> Rule | None:
-    """The rule of the operator table."""
-    return TABLE.get(node.operator)
 
 
 def collect_signatures(

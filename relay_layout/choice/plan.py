@@ -7,14 +7,14 @@ from functools import partial
 import tvm
 
 from relay_layout.bodies import name_inside
-from relay_layout.choice.candidates import Rules, collect_signatures
+from relay_layout.choice.candidates import collect_signatures
 from relay_layout.choice.objective import Objective
 from relay_layout.choice.solver import Solution, solve
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
-from relay_layout.ops import Offers, Signature
+from relay_layout.ops import Offers, Rules, Signature
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.callbacks.rules import rules_for
 from relay_layout.request import LayoutRequest

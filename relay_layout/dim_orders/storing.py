@@ -13,13 +13,13 @@ from relay_layout.dim_orders.annotate import (
     with_annotation,
 )
 from relay_layout.dim_orders.choosing import Order, giving, layout_of, order_of
-from relay_layout.dim_orders.marker import without_markers
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import DECLARED, IN_MEMORY, memory_orders
 from relay_layout.ir import function_attributes, with_main
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
+from relay_layout.order_marker import without_markers
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import Rewritten, rewrite

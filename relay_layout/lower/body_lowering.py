@@ -20,7 +20,7 @@ from relay_layout.ir import (
     with_values,
 )
 from relay_layout.lower.drivers import Drivers
-from relay_layout.lower.fusion.kernel_calls import KernelCall
+from relay_layout.lower.kernel_calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 
 

@@ -9,12 +9,12 @@ import tvm
 from tvm import relax, tirx
 
 from relay_layout.lower.as_pass import as_pass
-from relay_layout.lower.dynamic_shapes.pixel_rows import by_pixel_rows
 from relay_layout.lower.fusion.attention import join_attention
 from relay_layout.lower.fusion.separable import FusionDecision, if_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.few_rows import multiply_by_rows
 from relay_layout.lower.legalize.integers import lower_integers
+from relay_layout.lower.legalize.pixel_rows import by_pixel_rows
 from relay_layout.lower.legalize.product_rows import multiply_as_rows
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.legalize.rejoined_parts import merge_parts
@@ -24,8 +24,8 @@ from relay_layout.lower.legalize.views import merge_views
 from relay_layout.lower.lowering import Lowering
 from relay_layout.targets import CpuTarget
 from topi_ext.codegen.build import PIPELINE
+from topi_ext.rules.cpu import cpu_rules
 from topi_ext.schedule.rule import Rule
-from topi_ext.schedule.rules import cpu_rules
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from relay_layout.targets import CudaTarget
 from topi_ext.cuda.codegen.approximations import APPROXIMATE
 from topi_ext.cuda.codegen.build import PIPELINE
 from topi_ext.cuda.codegen.nvcc import machine_code
-from topi_ext.schedule.cuda.rules import cuda_rules
+from topi_ext.rules.cuda import cuda_rules
 from topi_ext.schedule.rule import Rule
 
 _ROUNDED = ("fp16", "tf32")

@@ -12,7 +12,7 @@ from tvm_ffi import structural_map
 from relay_layout.ir import bindings_of, fields_of, operator_name, with_body, with_main
 from relay_layout.lower.fusion.function_calls import called_attributes, is_function_call
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
-from topi_ext.compute.cuda.implicit_gemm import ROWS
+from topi_ext.cuda.compute.implicit_gemm import ROWS
 from topi_ext.ir import holds, nodes_of
 from topi_ext.schedule.blocks import child_blocks, is_reduction, open_schedule
 from topi_ext.schedule.cpu.product import is_product

@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.lower.body_lowering import Lowered, lower_each
 from relay_layout.lower.fusion.function_calls import function_calls
-from relay_layout.lower.fusion.kernel_calls import fused_calls, kernel_calls
+from relay_layout.lower.kernel_calls import fused_calls, kernel_calls
 from relay_layout.lower.library.capabilities import with_capabilities
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.library.link import link_executable

@@ -10,7 +10,7 @@ from relay_layout.ops.signature import (
     Wanted,
     unchanged,
 )
-from relay_layout.ops.table import TABLE, is_elementwise
+from relay_layout.ops.table import TABLE, Rules, is_elementwise, table_rule
 
 __all__ = [
     "KEEPS",
@@ -19,8 +19,10 @@ __all__ = [
     "Offers",
     "Placement",
     "Rule",
+    "Rules",
     "Signature",
     "Wanted",
     "is_elementwise",
+    "table_rule",
     "unchanged",
 ]

@@ -4,6 +4,9 @@ Solver, rewriter and verifier read operators from here only. An operator without
 that its row cannot carry, keeps its original layouts, which is always correct.
 """
 
+from collections.abc import Callable
+
+from relay_layout.graph import Node
 from relay_layout.ops import axis_rules as axis
 from relay_layout.ops import carried_rules as carried
 from relay_layout.ops import channel_norms as norms
@@ -239,6 +242,15 @@ TABLE: dict[str, Rule] = {
 
 ``match_cast`` is a kind of binding, which the graph names like an operator.
 """
+
+
+Rules = Callable[[Node], Rule | None]
+"""The rule of a node, or None if the node keeps its layouts."""
+
+
+def table_rule(node: Node) -> Rule | None:
+    """The rule of the operator table."""
+    return TABLE.get(node.operator)
 
 
 def is_elementwise(operator: str) -> bool:

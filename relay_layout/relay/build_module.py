@@ -17,7 +17,7 @@ from relay_layout.compiler import compile as compile_module
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
-from relay_layout.relay.building.bound_parameters import parameters_of, with_parameters
+from relay_layout.relay.bound_parameters import parameters_of, with_parameters
 from relay_layout.relay.building.results import nested, with_flat_results
 from relay_layout.relay.building.targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER

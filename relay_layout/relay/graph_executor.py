@@ -13,7 +13,7 @@ from tvm.runtime.module import BenchmarkResult
 
 from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
-from relay_layout.relay.building.bound_parameters import BoundParameter
+from relay_layout.relay.bound_parameters import BoundParameter
 from relay_layout.relay.params import as_array, load_param_dict
 from relay_layout.runtime.profiling import Profile, profile
 from relay_layout.runtime.session import Session

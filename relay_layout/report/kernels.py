@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from relay_layout.lower.fusion.kernel_calls import KernelCall
+from relay_layout.lower.kernel_calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 from relay_layout.report.schema import Call
 from topi_ext.cuda.knobs import GemmKnobs

@@ -16,7 +16,7 @@ from relay_layout.targets.convolutions import Convolution
 from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget, Precision
 from topi_ext.chooser import KernelChooser
-from topi_ext.compute.cuda.row_product import MOST_ROWS
+from topi_ext.cuda.compute.row_product import MOST_ROWS
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution

@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from topi_ext.codegen.dot_products import dot
 from topi_ext.kernel import direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
-from topi_ext.schedule.cpu.convolution import Convolution
+from topi_ext.rules.convolution import Convolution
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.weights import fill_vectors
 from topi_ext.word_forms import (

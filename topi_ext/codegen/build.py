@@ -28,10 +28,9 @@ from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
+from topi_ext.codegen.scopes import START, SUMS
 from topi_ext.ir import VOLATILE, holds, nodes_of
 from topi_ext.processor import is_aarch64
-from topi_ext.schedule.bias_start import START
-from topi_ext.schedule.cpu.matrices import SUMS
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,9 @@ from tvm.s_tir import SBlock
 from tvm_ffi import structural_map
 
 from topi_ext.codegen.passes import function_pass, replaced
-from topi_ext.compute.extremes import EXTREME
+
+EXTREME = "extreme"
+"""What the names of blocks of :func:`topi_ext.compute.extremes.extreme` begin with."""
 
 _INIT = "_init"
 """What the names of blocks end with that store what a reduction begins with."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from tvm import te, tirx
 
-EXTREME = "extreme"
-"""What the names of such blocks begin with, which :mod:`topi_ext.codegen.identities` starts from infinity."""
+from topi_ext.codegen.identities import EXTREME
 
 
 def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bool) -> te.Tensor:
@@ -24,4 +23,4 @@ def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bo
     return te.compute([1 if axis in reduced else data.shape[axis] for axis in kept], element, name=EXTREME)
 
 
-__all__ = ["EXTREME", "extreme"]
+__all__ = ["extreme"]

@@ -8,27 +8,27 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 
-from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.cuda.implicit_gemm import pack_weight, padded, partial_products, result_of
-from topi_ext.compute.cuda.winograd import (
+from topi_ext.cuda.codegen.build import PIPELINE
+from topi_ext.cuda.codegen.nvcc import machine_code
+from topi_ext.cuda.compute.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.cuda.compute.implicit_gemm import pack_weight, padded, partial_products, result_of
+from topi_ext.cuda.compute.winograd import (
     pack_winograd,
     products_shape,
     transformed_image,
     transformed_products,
     winograd_products,
 )
-from topi_ext.cuda.codegen.build import PIPELINE
-from topi_ext.cuda.codegen.nvcc import machine_code
 from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
 from topi_ext.cuda.knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.schedule.depthwise import schedule_depthwise
+from topi_ext.cuda.schedule.elementwise import schedule_elementwise
+from topi_ext.cuda.schedule.implicit_gemm import schedule_product
+from topi_ext.cuda.schedule.winograd import schedule_transform
 from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
-from topi_ext.schedule.cuda.depthwise import schedule_depthwise
-from topi_ext.schedule.cuda.elementwise import schedule_elementwise
-from topi_ext.schedule.cuda.implicit_gemm import schedule_product
-from topi_ext.schedule.cuda.winograd import schedule_transform
 
 PRODUCT, SUM = "product", "sum"
 """Names of the functions: the product of whole sums or of slices, and what adds the slices."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from topi_ext.cuda.codegen.bulk_copies import BARRIER_BYTES, MOST_STAGES
+from topi_ext.cuda.codegen.swizzle import SWIZZLED_ROWS
 from topi_ext.cuda.codegen.tensor_maps import bulk_misfit
 from topi_ext.cuda.codegen.wgmma import GROUP, LOADED, LOADED_REGISTERS, MOST_COLUMNS, WGMMA_DTYPES
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
@@ -169,10 +170,6 @@ def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multi
     return rounded_up(used)
 
 
-SWIZZLED_ROWS = (32, 64, 128)
-"""Bytes of the rows of a tile that ldmatrix or wgmma reads."""
-
-
 def fragment_depth(workload: GemmConvolution, knobs: GemmKnobs) -> int:
     """Elements of the depth that a step of a warp multiplies."""
     return MULTIPLICATIONS[workload.dtype].depth if knobs.instruction in SWIZZLED else SIDE
@@ -319,7 +316,6 @@ __all__ = [
     "ROW_BYTES",
     "SUM_BYTES",
     "SWIZZLED",
-    "SWIZZLED_ROWS",
     "Copies",
     "GemmKnobs",
     "Instruction",

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from topi_ext.compute.cuda.implicit_gemm import padded
 from topi_ext.cuda.codegen.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
+from topi_ext.cuda.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import (
     LANE_COLUMNS,
     LANE_ROWS,

@@ -1,1 +1,1 @@
-"""Schedules: one kernel family per file; :mod:`topi_ext.schedule.rules` lists the rules of CPU targets."""
+"""Schedules: one kernel family per file; :mod:`topi_ext.rules.cpu` lists the rules of CPU targets."""

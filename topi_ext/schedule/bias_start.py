@@ -3,7 +3,7 @@
 Of a depthwise convolution each sum is nine products, so setting it to zero and adding the bias afterwards are
 a seventh of the arithmetic. A sum that starts from the bias needs neither, provided that the bias is loaded
 into its register: a copy from another register is an operation of the vector units as well. Compilers load
-once and copy, so the bias is kept in a buffer of its own, in the scope :data:`START`, which on processors
+once and copy, so the bias is kept in a buffer of its own, in the scope :data:`.START`, which on processors
 where a load is cheaper is read again for each sum (:mod:`topi_ext.codegen.build`).
 """
 
@@ -15,11 +15,9 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
+from topi_ext.codegen.scopes import START
 from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.blocks import SBlock
-
-START = "global.start"
-"""The storage scope of the buffer that holds the initial values of sums."""
 
 
 def keep_start(sch: Schedule, anchor: SBlock, epilogue: SBlock, place: Any, moving: list[bool]) -> None:
@@ -103,4 +101,4 @@ def _replaced(block: Block, reads: list[Any], body: Any) -> Block:
     return Block(block.iter_vars, reads, block.writes, block.name_hint, body, annotations=block.annotations)
 
 
-__all__ = ["START", "apply_start", "keep_start"]
+__all__ = ["apply_start", "keep_start"]

@@ -13,12 +13,12 @@ import torch
 from tvm import relax
 
 from relay_layout.artifact.memory_order import channels_last, dim_order_of
-from relay_layout.dim_orders.marker import to_dim_order
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names, outputs
 from relay_layout.frontend.torch.graphs import all_nodes
 from relay_layout.frontend.torch.node import Converter, argument
 from relay_layout.ir import Expression, is_static
+from relay_layout.order_marker import to_dim_order
 
 
 def check_strides(program: Any, decomposed: Any, label: str) -> None:

@@ -27,8 +27,8 @@ from relay_layout.ir import (
     with_new_variables,
     with_values,
 )
+from relay_layout.lower.fusion.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
 from relay_layout.lower.fusion.patterns import PRIMITIVE
-from relay_layout.lower.legalize.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR
 
 _DTYPE = "float32"

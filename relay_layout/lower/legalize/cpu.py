@@ -23,8 +23,6 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
 )
-from relay_layout.lower.dynamic_shapes.image_tiles import tiled_call
-from relay_layout.lower.dynamic_shapes.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import (
     call_compute,
@@ -43,10 +41,12 @@ from relay_layout.lower.legalize.elementwise import (
     quotient_call,
     transcendental_call,
 )
+from relay_layout.lower.legalize.image_tiles import tiled_call
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.reductions import softmax_call
 from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
+from relay_layout.lower.legalize.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.legalize.sampling import grid_sample_call
 from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_call

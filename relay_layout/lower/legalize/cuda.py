@@ -29,15 +29,15 @@ from relay_layout.targets.cuda import (
     is_few_rows,
     padded_channels,
 )
-from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.cuda.implicit_gemm import (
+from topi_ext.cuda.compute.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.cuda.compute.implicit_gemm import (
     pack_weight,
     partial_products,
     result_of,
     rows_as_image,
 )
-from topi_ext.compute.cuda.row_product import MOST_ROWS, pack_rows, row_product
-from topi_ext.compute.cuda.winograd import (
+from topi_ext.cuda.compute.row_product import MOST_ROWS, pack_rows, row_product
+from topi_ext.cuda.compute.winograd import (
     pack_winograd,
     transformed_image,
     transformed_products,

@@ -11,7 +11,7 @@ from tvm.runtime.module import BenchmarkResult
 
 from relay_layout.artifact import Artifact, is_artifact, read_artifact
 from relay_layout.errors import InputError
-from relay_layout.relay.building.bound_parameters import BoundParameter, parameters_of
+from relay_layout.relay.bound_parameters import BoundParameter, parameters_of
 from relay_layout.relay.graph_executor import RuntimeModule
 from relay_layout.runtime.remote import RemoteSession
 

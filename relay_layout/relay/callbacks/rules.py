@@ -9,13 +9,12 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.choice.candidates import Rules, table_rule
 from relay_layout.errors import LayoutError, ModelError
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.graph.border import dimension_letters
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops import Offers, Rule, Signature, Wanted
+from relay_layout.ops import Offers, Rule, Rules, Signature, Wanted, table_rule
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
 from relay_layout.relay.callbacks.conventions import convert_by_convention
 from relay_layout.relay.callbacks.node_view import NodeView, view

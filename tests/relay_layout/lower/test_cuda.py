@@ -12,7 +12,7 @@ import relay_layout
 from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
-from relay_layout.lower.fusion.kernel_calls import KernelCall
+from relay_layout.lower.kernel_calls import KernelCall
 from relay_layout.lower.legalize.cuda_integers import integer_kernel
 from relay_layout.lower.library.device_code import stored_code
 from relay_layout.lower.lowering_for import lowering_for
@@ -60,7 +60,7 @@ def test_every_convolution_has_its_kernel(network: Lowered) -> None:
 def test_a_product_that_cannot_be_scheduled_is_reported_as_plain_loops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topi_ext.schedule.cuda.rules.schedule_product", lambda *arguments: None)
+    monkeypatch.setattr("topi_ext.rules.cuda.schedule_product", lambda *arguments: None)
     target = resolve_target("cuda-sm_80", precision="fp16")
     builder = models.NetworkBuilder("small")
     found = builder.convolution(builder.input("input", (1, 32, 10, 10)), "conv", 48, 3, bias=True)

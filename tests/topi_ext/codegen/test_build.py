@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm_ffi import structural_walk
 
 from topi_ext.codegen.build import STACK_BYTES, compile_kernel, unchecked
-from topi_ext.schedule.bias_start import START
+from topi_ext.codegen.scopes import START
 from topi_ext.schedule.blocks import open_schedule
 
 

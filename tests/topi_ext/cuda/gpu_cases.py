@@ -12,28 +12,28 @@ from gpu_simulator import Grid
 from tvm import te, tirx, topi
 from tvm_ffi import structural_map
 
-from topi_ext.compute.cuda.depthwise import depthwise_conv2d, pack_depthwise
-from topi_ext.compute.cuda.implicit_gemm import (
+from topi_ext.cuda.codegen.build import PIPELINE
+from topi_ext.cuda.codegen.byte_vectors import pack_bytes
+from topi_ext.cuda.codegen.copy_order import order_copies
+from topi_ext.cuda.codegen.dependent_launch import wait_for_kernel_before
+from topi_ext.cuda.codegen.fragments import lower_fragments
+from topi_ext.cuda.codegen.swizzle import swizzle_tiles
+from topi_ext.cuda.codegen.warpgroups import order_warpgroups
+from topi_ext.cuda.codegen.wide_copies import widen_copies
+from topi_ext.cuda.compute.depthwise import depthwise_conv2d, pack_depthwise
+from topi_ext.cuda.compute.implicit_gemm import (
     pack_weight,
     padded,
     partial_products,
     result_of,
     rounded_to_tf32,
 )
-from topi_ext.cuda.codegen.build import PIPELINE
-from topi_ext.cuda.codegen.byte_vectors import pack_bytes
-from topi_ext.cuda.codegen.copy_order import order_copies
-from topi_ext.cuda.codegen.dependent_launch import wait_for_kernel_before
-from topi_ext.cuda.codegen.fragments import lower_fragments
-from topi_ext.cuda.codegen.warpgroups import order_warpgroups
-from topi_ext.cuda.codegen.wide_copies import widen_copies
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.swizzle import swizzle_tiles
+from topi_ext.cuda.schedule.depthwise import schedule_depthwise
+from topi_ext.cuda.schedule.implicit_gemm import schedule_product
 from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution, NhwcConvolution
-from topi_ext.schedule.cuda.depthwise import schedule_depthwise
-from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 
 Run = Callable[[tirx.PrimFunc, Multiprocessor, dict[str, Any]], None]
 """What launches a scheduled function on an architecture: arguments by the names of its parameters, flat."""

@@ -4,7 +4,7 @@ import numpy as np
 from gpu_cases import Run, convolve, simulated
 from tvm import te, tirx, topi
 
-from topi_ext.compute.cuda.winograd import (
+from topi_ext.cuda.compute.winograd import (
     pack_winograd,
     products_shape,
     transformed_image,
@@ -12,10 +12,10 @@ from topi_ext.compute.cuda.winograd import (
     winograd_products,
 )
 from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.schedule.implicit_gemm import schedule_product
+from topi_ext.cuda.schedule.winograd import schedule_transform
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.schedule.cuda.implicit_gemm import schedule_product
-from topi_ext.schedule.cuda.winograd import schedule_transform
 
 
 def image_function(work: GemmConvolution, knobs: WinogradGemmKnobs) -> tirx.PrimFunc:

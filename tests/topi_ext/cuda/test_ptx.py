@@ -21,8 +21,8 @@ from tests.topi_ext.cuda import (
     test_winograd,
 )
 from tests.topi_ext.cuda.codegen import test_bulk_copies, test_warpgroups
-from topi_ext.compute.cuda.row_product import pack_rows
 from topi_ext.cuda.codegen.nvcc import find_nvcc
+from topi_ext.cuda.compute.row_product import pack_rows
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")

@@ -17,11 +17,12 @@ from gpu_winograd import (
 from ptx_text import compile_ptx
 from tvm import te, topi
 
-from topi_ext.compute.cuda.winograd import products_shape, transformed_products
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
+from topi_ext.cuda.compute.winograd import products_shape, transformed_products
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.schedule.winograd import schedule_transform
 from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.cuda.winograd import (
     WinogradGemmKnobs,
@@ -34,7 +35,6 @@ from topi_ext.cuda.winograd import (
 from topi_ext.cuda.winograd_space import cheapest_winograd, transforms_us, winograd_knobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError
-from topi_ext.schedule.cuda.winograd import schedule_transform
 
 SM_75, SM_80, SM_90 = (MULTIPROCESSORS[arch] for arch in ("sm_75", "sm_80", "sm_90"))
 

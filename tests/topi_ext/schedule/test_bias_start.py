@@ -8,9 +8,9 @@ import pytest
 from kernel_harness import check_kernel, integers, prim_func, target_for
 from tvm import te, topi
 
+from topi_ext.codegen.scopes import START
 from topi_ext.compute.convolution import conv2d
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.schedule.bias_start import START
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.workload import ConvolutionWorkload

@@ -7,12 +7,12 @@ from tvm.target import Target
 from tvm_ffi import structural_walk
 
 from topi_ext.chooser import KernelChooser
-from topi_ext.compute.cuda.depthwise import depthwise_conv2d
+from topi_ext.cuda.compute.depthwise import depthwise_conv2d
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import DepthwiseConvolution
-from topi_ext.schedule.cuda.rules import CudaRule, cuda_rules
+from topi_ext.rules.cpu import LoopNest, cpu_rules
+from topi_ext.rules.cuda import CudaRule, cuda_rules
 from topi_ext.schedule.rule import Rule
-from topi_ext.schedule.rules import LoopNest, cpu_rules
 
 CHIP = MULTIPROCESSORS["sm_80"]
 CHOOSER = KernelChooser(CHIP, CHIP.gigahertz)

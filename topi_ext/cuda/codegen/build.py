@@ -18,11 +18,11 @@ from topi_ext.cuda.codegen.fragments import lower_fragments
 from topi_ext.cuda.codegen.nvcc import Cubin, compile_cubin, digest
 from topi_ext.cuda.codegen.scalar_lanes import unroll_scalars
 from topi_ext.cuda.codegen.shared_views import match_pointers
+from topi_ext.cuda.codegen.swizzle import swizzle_tiles
 from topi_ext.cuda.codegen.warpgroups import order_warpgroups
 from topi_ext.cuda.codegen.wide_copies import widen_copies
 from topi_ext.cuda.codegen.zero_copies import copy_or_zeros
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.swizzle import swizzle_tiles
 
 PIPELINE = "topi_ext.cuda"
 """For ``relax.build(..., tir_pipeline=PIPELINE)``."""

@@ -3,7 +3,7 @@
 The host makes one for each operand and hands it to the kernel as a parameter (CUDA driver API, "Tensor Map
 Object Management"). A tiled map copies a box of rows; a map of windows (im2col) walks over the pixels of a
 result, row by row and image by image, and takes of each the channels of one tap. What lies outside the tensor
-arrives as zeros. Tiles arrive in the permutation of :mod:`topi_ext.cuda.swizzle`.
+arrives as zeros. Tiles arrive in the permutation of :mod:`topi_ext.cuda.codegen.swizzle`.
 """
 
 from dataclasses import dataclass

@@ -5,8 +5,8 @@ rows of the depth ("K-major"); a 64-bit descriptor names each. Bits 0 to 13 are 
 over 16, bits 16 to 29 an offset that swizzled rows do not use, bits 32 to 45 the bytes from eight rows to the
 next eight over 16, bits 49 to 51 where the pattern begins, 0 for tiles at multiples of eight rows, and bits
 62 and 63 which permutation the rows have. The permutations of 32, 64 and 128 bytes are those of
-:mod:`topi_ext.cuda.swizzle`, by the bits of the address; a step along a row is added to the address as if
-there were none. Sums lie as those of ``mma.sync``: each warp of the four has 16 rows of 64, and of each 16
+:mod:`.swizzle`, by the bits of the address; a step along a row is added to the address as if there were none.
+Sums lie as those of ``mma.sync``: each warp of the four has 16 rows of 64, and of each 16
 columns the registers that :func:`topi_ext.cuda.multiplication.lane_of` says.
 """
 

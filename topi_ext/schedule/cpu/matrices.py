@@ -19,6 +19,7 @@ from tvm_ffi import structural_map
 from topi_ext.codegen import amx, neon_matrices
 from topi_ext.codegen.bfloat16 import without_conversion
 from topi_ext.codegen.dot_products import is_dot, operands
+from topi_ext.codegen.scopes import SUMS
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import nodes_of, sequence, substitute, unmarked
 from topi_ext.knobs import ConvolutionKnobs
@@ -30,10 +31,6 @@ _CONFIGURED, _IN_VECTORS, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
 )
 """Loop annotations: around all tiles of AMX, or of ARM; around a tile of zeros, all its products, and one
 step of them."""
-
-
-SUMS = "global.sums"
-"""Scope of the buffer that sums are stored in, which begins with a cache line."""
 
 
 def keep_configured(sch: Schedule, loop: Any, workload: ConvolutionWorkload, knobs: ConvolutionKnobs) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from topi_ext.compute.cuda.implicit_gemm import rounded_to_tf32
+from topi_ext.cuda.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.kernel import Knobs
 from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import INTEGERS, NhwcConvolution

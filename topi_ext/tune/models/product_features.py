@@ -2,7 +2,7 @@
 
 from math import ceil, log2
 
-from topi_ext.compute.cuda.implicit_gemm import padded
+from topi_ext.cuda.compute.implicit_gemm import padded
 from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.space import resident_blocks

@@ -11,7 +11,7 @@ from simulated_network import SimulatedNetwork
 from relay_layout import models
 from relay_layout.frontend import load_model
 from tests.onnx_reference import reference_session
-from topi_ext.compute.cuda.implicit_gemm import rounded_to_tf32
+from topi_ext.cuda.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import GemmConvolution

@@ -10,7 +10,7 @@ from topi_ext.cuda.codegen.approximations import APPROXIMATE, approximate_functi
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.kernel import compile_module
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.schedule.cuda.elementwise import schedule_elementwise
+from topi_ext.cuda.schedule.elementwise import schedule_elementwise
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 

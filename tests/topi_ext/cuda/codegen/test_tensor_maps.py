@@ -12,15 +12,15 @@ from tvm import te, tirx
 from tvm.ir import PointerType
 from tvm.tirx.script import builder as T
 
-from topi_ext.compute.cuda.implicit_gemm import padded, partial_products, result_of, rows_as_image
 from topi_ext.cuda.codegen import window_maps
 from topi_ext.cuda.codegen.tensor_maps import ENCODE_TILED, TiledMap, WindowMap, data_map, weight_map
+from topi_ext.cuda.compute.implicit_gemm import padded, partial_products, result_of, rows_as_image
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
+from topi_ext.cuda.schedule.bulk_copies import lies_as_read
+from topi_ext.cuda.schedule.implicit_gemm import schedule_product
 from topi_ext.errors import CudaError
 from topi_ext.schedule.blocks import open_schedule
-from topi_ext.schedule.cuda.bulk_copies import lies_as_read
-from topi_ext.schedule.cuda.implicit_gemm import schedule_product
 
 SM_90 = MULTIPROCESSORS["sm_90"]
 WINDOWS = workload(2, (15, 14), (64, 96), (3, 5), (2, 1), (1, 2, 1, 2), (1, 2))

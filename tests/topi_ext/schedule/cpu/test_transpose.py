@@ -18,7 +18,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.ir import nodes_of, substitute
-from topi_ext.schedule.rules import IndexSplitting, Transpose
+from topi_ext.rules.cpu import IndexSplitting, Transpose
 
 TARGET = target_for(host_cpus()[-1])
 

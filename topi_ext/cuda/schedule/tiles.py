@@ -11,8 +11,8 @@ from topi_ext.cuda.codegen.wgmma import LOADED
 from topi_ext.cuda.knobs import LANE_COLUMNS, LANE_ROWS, PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
+from topi_ext.cuda.schedule.bulk_copies import ORDER, STAGES
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.schedule.cuda.bulk_copies import ORDER, STAGES
 
 STEP = 4
 """Elements of float32 that a thread reads of each row at once there: 16 bytes."""
@@ -69,7 +69,7 @@ class Tiles:
     def copy_operands(self) -> None:
         """Both tiles to shared memory, in each turn of the loop over the depth; rows are padded where they
         are not swizzled when code is generated. Bulk copies stay loops, for
-        :mod:`topi_ext.schedule.cuda.bulk_copies`.
+        :mod:`topi_ext.cuda.schedule.bulk_copies`.
         """
         sch, size = self.sch, self.workload.element_bytes
         for operand, elements in ((0, self.workload.copy_elements), (1, 16 // size)):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from topi_ext.compute.cuda.implicit_gemm import pack_weight, padded, partial_products
 from topi_ext.compute.winograd import DATA, DATA_ROWS, RESULT_COLUMNS, row_of
 from topi_ext.cuda.annotation import describe_kernel
+from topi_ext.cuda.compute.implicit_gemm import pack_weight, padded, partial_products
 from topi_ext.cuda.winograd import (
     WinogradGemmKnobs,
     data_threads,

@@ -23,13 +23,15 @@ from topi_ext.cuda.codegen.device_functions import called
 from topi_ext.cuda.codegen.statements import ASYNC_COPY, holds
 from topi_ext.cuda.codegen.wgmma import MULTIPLY, row_bytes_of
 from topi_ext.cuda.codegen.wide_copies import is_multiple
-from topi_ext.cuda.knobs import SWIZZLED_ROWS
 from topi_ext.cuda.workload import COPY_BYTES
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import repeated
 
 LINE_BYTES = 128
 """What the banks of shared memory hold side by side."""
+
+SWIZZLED_ROWS = (32, 64, 128)
+"""Bytes of the rows of a tile that ldmatrix or wgmma reads."""
 
 _LDMATRIX = Op.get("tirx.ptx_legacy.ldmatrix")
 
@@ -177,4 +179,4 @@ def _rows(begin: Any, rows: Any, row: int, chunk: int) -> Any:
     return rows - inside + place - column
 
 
-__all__ = ["swizzle_tiles"]
+__all__ = ["SWIZZLED_ROWS", "swizzle_tiles"]

@@ -5,11 +5,11 @@ import pytest
 from gpu_cases import simulated
 from tvm import te, tirx, topi
 
-from topi_ext.compute.cuda.row_product import pack_rows, row_product
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
+from topi_ext.cuda.compute.row_product import pack_rows, row_product
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.schedule.cuda.rows import schedule_rows
+from topi_ext.cuda.schedule.rows import schedule_rows
 
 SM_80 = MULTIPROCESSORS["sm_80"]
 

@@ -3,7 +3,7 @@
 import tvm
 from tvm import relax
 
-from relay_layout.lower.fusion.kernel_calls import KernelCall, called_functions, calls_left, renamed
+from relay_layout.lower.kernel_calls import KernelCall, called_functions, calls_left, renamed
 from relay_layout.lower.stages import lower, plan_memory
 from relay_layout.targets import resolve_target
 

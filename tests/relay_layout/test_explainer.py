@@ -15,8 +15,8 @@ from relay_layout.choice import objective
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.choice.solver import Solution
 from relay_layout.errors import InputError
+from relay_layout.explainer import explain_plans
 from relay_layout.explanation import reader as explaining
-from relay_layout.explanation.explain import explain_plans
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.reasons import candidates_around, not_converted
 from relay_layout.explanation.refusals import refusal

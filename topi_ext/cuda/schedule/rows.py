@@ -6,11 +6,11 @@ Nothing is in shared memory: a weight is read once, and the rows stay in the fir
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.cuda.row_product import DATA, ROWS
+from topi_ext.cuda.compute.row_product import DATA, ROWS
 from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.schedule.epilogue import epilogue_of
 from topi_ext.divisors import largest_divisor
 from topi_ext.schedule.blocks import child_blocks, loop_extent, open_schedule
-from topi_ext.schedule.cuda.epilogue import epilogue_of
 
 WARPS = 4
 """Of a block at most."""

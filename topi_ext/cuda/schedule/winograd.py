@@ -10,15 +10,15 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.cuda.winograd import SPREAD, TRANSFORM, WINDOW
 from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.compute.winograd import DATA, DATA_ROWS, RESULT_COLUMNS
 from topi_ext.cuda.annotation import described_kernel
+from topi_ext.cuda.compute.winograd import SPREAD, TRANSFORM, WINDOW
+from topi_ext.cuda.schedule.epilogue import epilogue_of
+from topi_ext.cuda.schedule.loops import in_vectors, unrolled
 from topi_ext.cuda.winograd import WinogradGemmKnobs, data_threads, result_threads
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import child_blocks, open_schedule, simplified
-from topi_ext.schedule.cuda.epilogue import epilogue_of
-from topi_ext.schedule.cuda.loops import in_vectors, unrolled
 
 OUTER = 3
 """Loops around what a thread does: blocks, and within them tiles and vectors of channels."""

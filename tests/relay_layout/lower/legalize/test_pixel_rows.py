@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 import relay_layout
 from relay_layout.compiler import convert
-from relay_layout.lower.dynamic_shapes import pixel_rows
+from relay_layout.lower.legalize import pixel_rows
 from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
 from tests.relay_layout.lower.open_images import agree

@@ -14,7 +14,6 @@ from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize, Schedule
 from tvm.tirx.script import builder as T
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.compute.cuda.implicit_gemm import GATHER, ROWS, padded
 from topi_ext.cuda.codegen.bulk_copies import (
     BARRIER_BYTES,
     Arrival,
@@ -29,6 +28,7 @@ from topi_ext.cuda.codegen.intrinsics import SHARED
 from topi_ext.cuda.codegen.statements import flat, with_body
 from topi_ext.cuda.codegen.tensor_functions import pointer_to
 from topi_ext.cuda.codegen.tensor_maps import TiledMap, data_map, weight_map
+from topi_ext.cuda.compute.implicit_gemm import GATHER, ROWS, padded
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES

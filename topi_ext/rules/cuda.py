@@ -14,19 +14,19 @@ from topi_ext.cuda.annotation import Kernel, described_kernel
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, multiprocessor_of
+from topi_ext.cuda.schedule.depthwise import schedule_depthwise
+from topi_ext.cuda.schedule.elementwise import schedule_elementwise
+from topi_ext.cuda.schedule.implicit_gemm import schedule_product
+from topi_ext.cuda.schedule.normalization import schedule_normalization
+from topi_ext.cuda.schedule.reductions import schedule_reduction
+from topi_ext.cuda.schedule.rows import schedule_rows
+from topi_ext.cuda.schedule.single_terms import without_single_terms
+from topi_ext.cuda.schedule.winograd import schedule_transform
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.ir import nodes_of
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.blocks import carried_workload
-from topi_ext.schedule.cuda.depthwise import schedule_depthwise
-from topi_ext.schedule.cuda.elementwise import schedule_elementwise
-from topi_ext.schedule.cuda.implicit_gemm import schedule_product
-from topi_ext.schedule.cuda.normalization import schedule_normalization
-from topi_ext.schedule.cuda.reductions import schedule_reduction
-from topi_ext.schedule.cuda.rows import schedule_rows
-from topi_ext.schedule.cuda.single_terms import without_single_terms
-from topi_ext.schedule.cuda.winograd import schedule_transform
 from topi_ext.schedule.rule import Rule
 
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import relay_layout
-from relay_layout.lower.dynamic_shapes import pixel_rows
+from relay_layout.lower.legalize import pixel_rows
 from tests.relay_layout.lower.row_products import ROWS, Extents, RowProduct, called
 
 

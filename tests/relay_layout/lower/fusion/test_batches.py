@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import operator_name, shape_of
-from relay_layout.lower.legalize.batches import regroup_batches
+from relay_layout.lower.fusion.batches import regroup_batches
 from tests.attention_graphs import Build, module_of
 from tests.layout_graphs import compiled
 

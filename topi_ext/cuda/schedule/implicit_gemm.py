@@ -19,11 +19,11 @@ from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.codegen.intrinsics import SHARED
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
+from topi_ext.cuda.schedule.bulk_copies import lies_as_read, with_bulk_copies, with_early_weights
+from topi_ext.cuda.schedule.epilogue import epilogue_of, result_run
+from topi_ext.cuda.schedule.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule, simplified
-from topi_ext.schedule.cuda.bulk_copies import lies_as_read, with_bulk_copies, with_early_weights
-from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
-from topi_ext.schedule.cuda.tiles import ScalarTiles, TensorTiles, Tiles, WarpgroupTiles
 
 _TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs, Multiprocessor], Tiles]] = {
     "fma": ScalarTiles,

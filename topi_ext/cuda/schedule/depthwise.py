@@ -9,12 +9,12 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
-from topi_ext.compute.cuda.depthwise import WINDOW
+from topi_ext.cuda.compute.depthwise import WINDOW
 from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.schedule.epilogue import epilogue_of, result_run
+from topi_ext.cuda.schedule.loops import in_vectors, unrolled
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
-from topi_ext.schedule.cuda.epilogue import epilogue_of, result_run
-from topi_ext.schedule.cuda.loops import in_vectors, unrolled
 
 
 def schedule_depthwise(

@@ -10,7 +10,7 @@ from tvm import te, tirx, topi
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.schedule.cuda.normalization import schedule_normalization
+from topi_ext.cuda.schedule.normalization import schedule_normalization
 
 SM_80 = MULTIPROCESSORS["sm_80"]
 

@@ -8,8 +8,8 @@ from tvm import te, tirx, topi
 from topi_ext.chooser import KernelChooser
 from topi_ext.compute.extremes import extreme
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.schedule.cuda.rules import cuda_rules
-from topi_ext.schedule.cuda.single_terms import without_single_terms
+from topi_ext.cuda.schedule.single_terms import without_single_terms
+from topi_ext.rules.cuda import cuda_rules
 
 SM_80 = MULTIPROCESSORS["sm_80"]
 

@@ -27,7 +27,6 @@ from relay_layout.ir import (
     shape_of,
     visit_functions,
 )
-from relay_layout.lower.dynamic_shapes.row_blocks import is_by_blocks
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.legalize.convolutions import (
@@ -38,6 +37,7 @@ from relay_layout.lower.legalize.convolutions import (
 )
 from relay_layout.lower.legalize.integers import multiplies_bytes
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
+from relay_layout.lower.legalize.row_blocks import is_by_blocks
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.polynomials import provably_equal

@@ -1,8 +1,8 @@
 """Schedule rules of CPU targets: one kernel family per file, in the order in which they are asked."""
 
 from topi_ext.chooser import KernelChooser
+from topi_ext.rules.convolution import Convolution
 from topi_ext.schedule.cpu.attention import Attention
-from topi_ext.schedule.cpu.convolution import Convolution
 from topi_ext.schedule.cpu.index_splitting import IndexSplitting
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest

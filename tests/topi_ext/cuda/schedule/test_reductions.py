@@ -10,7 +10,7 @@ from tvm import te, tirx, topi
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.schedule.cuda.reductions import schedule_reduction
+from topi_ext.cuda.schedule.reductions import schedule_reduction
 
 SM_80 = MULTIPROCESSORS["sm_80"]
 
