@@ -8,7 +8,7 @@ before or after this gets the same one.
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
 from relay_layout.errors import RelayLayoutError
-from relay_layout.runtime.places import Places, address, place_of
+from relay_layout.runtime.places import Places, place_of
 
 _LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
 """Of TVM: the virtual machine, and functions that it may call, such as sorts."""
@@ -66,17 +66,16 @@ def _library_folders() -> list[Path]:
     return [*([Path(named)] if named else []), package / "lib", package.parents[1] / "build" / "lib"]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Results:
     """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address.
 
-    Other outputs are the caller's own unless they lie where one of the ``others`` does, which are inputs and
-    outputs, or what is not for one call alone.
+    Other outputs are the caller's own unless they lie in what is ``occupied``, by inputs or by outputs.
     """
 
     tensors: list[Any]
     arrays: dict[int, np.ndarray] = field(default_factory=dict)
-    others: list[Places] = field(default_factory=list)
+    occupied: Places = field(default_factory=Places)
 
 
 class Cpu:
@@ -102,12 +101,13 @@ class Cpu:
         if array.size == 0:
             return _tensor_over(aligned(array.shape, array.dtype))
         array.flags.writeable = True
-        self._held.append(place_of(array))
-        return _tensor_over(array)
+        tensor = _tensor_over(array)
+        self._held.append(place_of(tensor))
+        return tensor
 
     def hold(self, tensors: Sequence[Any]) -> None:
         """Note tensors that are not for one call alone, as weights are not either."""
-        self._held += [place_of(np.from_dlpack(tensor)) for tensor in tensors]
+        self._held += map(place_of, tensors)
         self._of_all_calls = Places(self._held)
 
     def borrowed(self, array: np.ndarray) -> Any:
@@ -133,15 +133,15 @@ class Cpu:
         rooms = [_Room.of(tensor.shape, str(tensor.dtype)) for tensor in kept]
 
         def new() -> Results:
-            arrays = {address: array for array, address in [room.new() for room in rooms]}
-            return Results([*map(_tensor_over, arrays.values())], arrays)
+            arrays = [room.new() for room in rooms]
+            tensors = [*map(tvm_ffi.from_dlpack, arrays)]
+            return Results(tensors, {t.data_ptr(): a for t, a in zip(tensors, arrays, strict=True)})
 
         return new
 
     def with_occupied(self, results: Results, inputs: Sequence[Any]) -> Results:
         """The results of a call that reads ``inputs``, with the memory that no output of its may share."""
-        arrays = [*results.arrays.values(), *map(np.from_dlpack, inputs)]
-        return replace(results, others=[self._of_all_calls, Places(map(place_of, arrays))])
+        return Results(results.tensors, results.arrays, Places(map(place_of, [*results.tensors, *inputs])))
 
     def fetched(self, tensor: Any, results: Results, *, is_open: bool = False) -> np.ndarray:
         """An output as an array of the caller's own, which another network may read where it lies.
@@ -150,21 +150,26 @@ class Cpu:
         ``is_open`` was computed in memory of this call, and is that unless anything else lies there too; else
         it is a copy.
         """
+        begin = tensor.data_ptr()
+        own = results.arrays.pop(begin, None)
+        if own is not None and own.size == tensor.numel():
+            return own.reshape(tensor.shape)
         found = np.from_dlpack(tensor)
-        own = results.arrays.pop(address(found), None)
-        if own is not None and own.size == found.size:
-            return own.reshape(found.shape)
-        place = place_of(found)
-        if is_open and own is None and not any(other.meet(place) for other in results.others):
-            results.others.append(Places([place]))
-            return np.asarray(_Made(tensor, found))
-        array, _ = self._room(found.shape, found.dtype).new()
+        if is_open and own is None:
+            place = range(begin, begin + found.nbytes)
+            if not self._of_all_calls.meet(place) and not results.occupied.meet(place):
+                results.occupied.add(place)
+                return found if found.flags.writeable else np.asarray(_Made(tensor, found))
+        array = self._room(found.shape, found.dtype).new()
         np.copyto(array, found)
         return array
 
 
 class _Made:
-    """Memory of an array that the machine has made for one call, which ends with the array."""
+    """Memory of an array that the machine has made for one call, which ends with the array.
+
+    numpy 2.0 only reads what it has from DLPack.
+    """
 
     def __init__(self, tensor: Any, array: np.ndarray) -> None:
         self._tensor = tensor
@@ -204,18 +209,18 @@ class _Room(NamedTuple):
         strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
         return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES, [])
 
-    def new(self) -> tuple[np.ndarray, int]:
-        """An array without values, and its address."""
+    def new(self) -> np.ndarray:
+        """An array without values."""
         recycled = self.size >= _RECYCLED_BYTES
         memory = np.asarray(_Recycled(self.free, self.size)) if recycled else np.empty(self.size, np.uint8)
-        begin = address(memory)
-        offset = -begin % _LINE_BYTES
-        return np.ndarray(self.shape, self.dtype, memory, offset, self.strides), begin + offset
+        # numpy's own ways to tell an address take as long as a small network.
+        offset = -tvm_ffi.from_dlpack(memory).data_ptr() % _LINE_BYTES
+        return np.ndarray(self.shape, self.dtype, memory, offset, self.strides)
 
 
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array without values, whose memory begins with a cache line."""
-    return _Room.of(shape, dtype).new()[0]
+    return _Room.of(shape, dtype).new()
 
 
 def _tensor_over(array: np.ndarray) -> Any:

@@ -1,20 +1,14 @@
-"""Where arrays lie in memory."""
+"""Where tensors lie in memory."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
-
-import numpy as np
-
-
-def address(array: np.ndarray) -> int:
-    """That of an array's first element."""
-    return int(array.__array_interface__["data"][0])
+from typing import Any
 
 
-def place_of(array: np.ndarray) -> range:
-    """The addresses of a contiguous array."""
-    begin = address(array)
-    return range(begin, begin + array.nbytes)
+def place_of(tensor: Any) -> range:
+    """The addresses of a contiguous tensor of TVM's."""
+    begin = tensor.data_ptr()
+    return range(begin, begin + tensor.numel() * tensor.dtype.itemsize)
 
 
 class Places:
@@ -30,10 +24,17 @@ class Places:
                 self._begins.append(place.start)
                 self._ends.append(place.stop)
 
+    def add(self, place: range) -> None:
+        """One more, which meets none of them."""
+        if place:
+            index = bisect_left(self._begins, place.start)
+            self._begins.insert(index, place.start)
+            self._ends.insert(index, place.stop)
+
     def meet(self, place: range) -> bool:
         """Whether any of them has an address of ``place``."""
         last = bisect_left(self._begins, place.stop) - 1
         return last >= 0 and bool(place) and self._ends[last] > place.start
 
 
-__all__ = ["Places", "address", "place_of"]
+__all__ = ["Places", "place_of"]

@@ -81,6 +81,7 @@ class Session:
         # Calls pass and convert inputs and destinations alone.
         self._entry = self._machine.bind(MAIN, _BOUND, *weights, *workspace)
         self._open = [not all(isinstance(extent, int) for extent in spec.shape) for spec in self.outputs]
+        self._shaped = [(spec.name, _axes_in_memory(spec)) for spec in self.outputs]
         self._fed: list[Any] | None = None
         self._accepted: dict[str, Any] | None = None
         self._calls = 0
@@ -101,7 +102,10 @@ class Session:
                 # What was fed is overwritten.
                 self._fed = None
             arrays = self._computed(tensors)
-        return {spec.name: _as_shaped(array, spec) for spec, array in zip(self.outputs, arrays, strict=True)}
+        return {
+            name: array if axes is None else array.transpose(axes)
+            for (name, axes), array in zip(self._shaped, arrays, strict=True)
+        }
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
@@ -286,7 +290,7 @@ def _look(value: Any) -> Any:
     return (value.shape, value.strides, value.dtype) if type(value) is np.ndarray else object()
 
 
-def _as_shaped(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
-    """A view of what lies in memory with the dimensions of the model."""
+def _axes_in_memory(spec: TensorSpec) -> tuple[int, ...] | None:
+    """Where the dimensions of the model are in memory, outermost first; None where in their own order."""
     order = spec.memory_order
-    return array if order == tuple(range(array.ndim)) else array.transpose(np.argsort(order))
+    return None if order == tuple(range(len(order))) else tuple(int(axis) for axis in np.argsort(order))

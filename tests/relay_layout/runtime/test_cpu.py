@@ -164,7 +164,7 @@ def test_outputs_of_open_size_that_lie_in_another_are_copied() -> None:
 
 def test_memory_of_two_outputs_at_most_is_kept() -> None:
     room = cpu._Room.of((1 << 18,), "float32")
-    arrays = [room.new()[0] for _ in range(5)]
+    arrays = [room.new() for _ in range(5)]
     del arrays
     assert len(room.free) == 2
 
