@@ -1,6 +1,7 @@
 """Knobs for images of any size: what all sizes waste, and chunks that threads share."""
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
@@ -9,8 +10,9 @@ from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
 from topi_ext.spaces.any_size import (
     CHUNKS_PER_THREAD,
     LONG_RUN,
+    RUNS,
+    _lengths,
     any_size_knobs,
-    least_pixels,
     shorter_knobs,
     whole_tile_knobs,
 )
@@ -100,8 +102,8 @@ def test_shorter_rows_of_images_have_tiles_of_one_pixel() -> None:
     _, knobs = any_size_knobs(workload, processor, winograd=False)
     assert isinstance(knobs, ConvolutionKnobs)
     (shorter,) = shorter_knobs(workload, processor, knobs)
-    assert (shorter.least, shorter.knobs) == (1, replace(knobs, tile_pixels=1, rows=1))
-    assert least_pixels(workload, knobs) == knobs.tile_pixels > 1
+    assert shorter.lengths == (range(knobs.tile_pixels),)
+    assert shorter.knobs == replace(knobs, tile_pixels=1, rows=1) != knobs
     assert shorter_knobs(workload, processor, shorter.knobs) == ()
 
 
@@ -114,8 +116,19 @@ def test_few_rows_of_products_have_tiles_of_their_own(outputs: int) -> None:
     _, knobs = any_size_knobs(pointwise, processor)
     assert isinstance(knobs, ConvolutionKnobs)
     found = shorter_knobs(pointwise, processor, knobs)
-    assert [each.least for each in found] == [each.knobs.tile_pixels for each in found] == [8, 4, 2, 1]
-    assert least_pixels(pointwise, knobs) == max(LONG_RUN, knobs.tile_pixels)
+    lengths = {each.knobs.tile_pixels: [*chain(*each.lengths)] for each in found}
+    assert [*lengths] == [tile for tile in RUNS if tile != knobs.tile_pixels]
+    short = sorted(chain(*lengths.values()))
+    assert len(short) == len(set(short)) and {*range(knobs.tile_pixels)} <= {*short} <= {*range(LONG_RUN)}
+    assert all(tile <= pixels or not pixels for tile, taken in lengths.items() for pixels in taken)
+    assert not any(each.knobs.prefetch for each in found)
+
+
+def test_rows_have_the_tiles_that_overlap_least() -> None:
+    found = _lengths([8, 4, 2, 1])
+    tile_of = {pixels: tile for tile, spans in found.items() for span in spans for pixels in span}
+    assert [tile_of[pixels] for pixels in range(12)] == [1, 1, 2, 2, 4, 4, 4, 4, 8, 4, 4, 4]
+    assert set(tile_of) == set(range(LONG_RUN))
 
 
 def whole_tiles(width: int) -> tuple[int, int | None]:

@@ -6,6 +6,7 @@ and for rows like the typical one it may have another whose tiles divide them.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from tvm import tirx
@@ -18,7 +19,7 @@ from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
-from topi_ext.spaces.any_size import Shorter, least_pixels
+from topi_ext.spaces.any_size import Shorter
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows
 
@@ -44,13 +45,22 @@ def schedule_any_size(
     if known is not None:
         chosen = knobs if whole is None or known % whole.tile_pixels else whole
         return open_schedule(arranged(workload, chosen))
-    *longer, shortest = [Shorter(least_pixels(workload, knobs), workload, knobs), *shorter]
-    found = arranged(shortest.workload, shortest.knobs)
-    for each in reversed(longer):
-        found = either(run >= each.least, arranged(each.workload, each.knobs), found)
+    found = arranged(workload, knobs)
+    for each in shorter:
+        found = either(_is_any_of(run, each.lengths), arranged(each.workload, each.knobs), found)
     if whole is not None:
         found = either(tirx.floormod(run, whole.tile_pixels) < 1, arranged(workload, whole), found)
     return open_schedule(found)
+
+
+def _is_any_of(run: Any, lengths: Sequence[range]) -> Any:
+    """Whether ``run``, which is not negative, lies in one of ``lengths``."""
+    return reduce(tirx.Or, [_is_in(run, span) for span in lengths])
+
+
+def _is_in(run: Any, span: range) -> Any:
+    below = run < span.stop
+    return tirx.And(run >= span.start, below) if span.start else below
 
 
 def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
