@@ -117,6 +117,7 @@ def _lstm(node: Node) -> Value:
 _ACTIVATIONS = {
     "Clip": ("min", "max"),
     "HardSigmoid": ("alpha", "beta"),
+    "HardSwish": (),
     "LeakyRelu": ("alpha",),
     "Relu": (),
     "Sigmoid": (),

@@ -141,6 +141,9 @@ CASES: dict[str, dict[str, Any]] = {
         b=_number(6),
         c=_number(2),
     ),
+    "triangle": _case(
+        "y = com.microsoft.Trilu <upper=0> (x, k)", {"x": _random(2, 3, 5)}, k=np.array(1, "int64")
+    ),
     "transposed_product": _case(
         "y = com.microsoft.TransposeMatMul <transB=1> (x, w)", {"x": _random(2, 3)}, w=_random(4, 3)
     ),
@@ -233,6 +236,12 @@ CASES: dict[str, dict[str, Any]] = {
     | {"atol": 1e-5},
     "fused_conv_clip": _case(
         'y = com.microsoft.FusedConv <activation="Clip", activation_params=[0.0, 0.5]> (x, w)',
+        {"x": _random(*X)},
+        w=_random(4, 3, 3, 3),
+    )
+    | {"atol": 1e-5},
+    "fused_conv_hard_swish": _case(
+        'y = com.microsoft.FusedConv <activation="HardSwish"> (x, w)',
         {"x": _random(*X)},
         w=_random(4, 3, 3, 3),
     )
@@ -338,7 +347,7 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
         (
             'y = com.microsoft.FusedConv <activation="Softplus"> (f, w)',
             "has the activation 'Softplus', which is not supported; "
-            "Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh are",
+            "Clip, HardSigmoid, HardSwish, LeakyRelu, Relu, Sigmoid, Tanh are",
         ),
     ],
 )
