@@ -292,10 +292,13 @@ def visit_functions(
     return mutator.builder_.get()
 
 
-def simplify_bindings(module: tvm.IRModule) -> tvm.IRModule:
-    """The module without second names for variables, and without values that nothing reads."""
+def simplify_bindings(module: tvm.IRModule, kept: Iterable[str] = ()) -> tvm.IRModule:
+    """The module without second names for variables, and without values that nothing reads.
+
+    Functions that nothing calls by their variables go as well, but for "main" and those ``kept``.
+    """
     module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(module)
+    return relax.transform.DeadCodeElimination([*kept])(module)
 
 
 __all__ = [

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm import ir, relax
 
+from relay_layout.bodies import bodies_of
 from relay_layout.ir import value_of
 
 LARGEST_FOLDED = 2**28
@@ -23,7 +24,7 @@ def fold_leftovers(module: Any) -> Any:
     if not _has_fixed_calls(module):
         return module
     module.update_func(module.get_global_var("main"), _Folder().visit_expr(module["main"]))
-    return relax.transform.DeadCodeElimination()(module)
+    return relax.transform.DeadCodeElimination([*bodies_of(module)])(module)
 
 
 def _has_fixed_calls(module: Any) -> bool:

@@ -3,6 +3,7 @@
 import tvm
 from tvm import relax
 
+from relay_layout.bodies import bodies_of
 from relay_layout.ir import bindings_of, operator_name, rebuild_functions, relax_functions, simplify_bindings
 from relay_layout.quantization.border import with_quantized_border
 from relay_layout.quantization.integers import Integers
@@ -21,10 +22,10 @@ def to_integers(module: tvm.IRModule) -> tvm.IRModule:
     if any(operator_name(call) in ("quantize", "dequantize") for call in calls):
         module = with_quantized_border(module)
         module = rebuild_functions(module, lambda function: Integers().visit_expr(function))
-        module = simplify_bindings(module)
+        module = simplify_bindings(module, bodies_of(module))
     if any(is_wide_product(call) for call in calls):
         module = rebuild_functions(module, lambda function: Narrowing().visit_expr(function))
-        module = simplify_bindings(module)
+        module = simplify_bindings(module, bodies_of(module))
     return module
 
 

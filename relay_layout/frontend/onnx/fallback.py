@@ -20,10 +20,10 @@ from relay_layout.frontend.values import Unsupported, Value
 if TYPE_CHECKING:
     import onnx
 
-_CONTRIBUTED = frozenset({"BiasGelu", "FastGelu", "Gelu"})
+_CONTRIBUTED = frozenset({"BiasGelu", "FastGelu", "Gelu", "Trilu"})
 """Operators of the domain com.microsoft among TVM's; its table does not tell the domains apart."""
 
-_FOREIGN = _CONTRIBUTED - {"Gelu"} | {
+_FOREIGN = _CONTRIBUTED - {"Gelu", "Trilu"} | {
     *("AllClassNMS", "Attention", "EmbedLayerNormalization", "SkipLayerNormalization")
 }
 """Operators in TVM's table that are no operators of ONNX, or not those of that name."""

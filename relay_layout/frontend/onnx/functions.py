@@ -78,10 +78,12 @@ def expanded(
 def in_one_opset(light: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model without functions of another opset than its own, whose operators are converted.
 
-    It is left as it is where it has none of those, or where they cannot be converted.
+    It keeps its functions where it has none of those, or where they cannot be converted. Calls state the
+    defaults of attributes that they leave out.
     """
     from onnx import inliner
 
+    _state_defaults_of_functions(light)
     version = opset_version(light)
     entries = [entry for function in light.functions for entry in function.opset_import]
     if all(entry.version == version for entry in entries if entry.domain in OWN_DOMAINS):
@@ -150,6 +152,19 @@ def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
     for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
+
+
+def _state_defaults_of_functions(light: "onnx.ModelProto") -> None:
+    """Give calls of the model's functions the attributes that they leave out: the inliner drops defaults."""
+    defaults = {
+        (function.domain, function.name, function.overload): function.attribute_proto
+        for function in light.functions
+    }
+    for nodes in (light.graph.node, *(function.node for function in light.functions)):
+        for node in with_subgraphs(nodes):
+            given = {attribute.name for attribute in node.attribute}
+            own = defaults.get((node.domain, node.op_type, node.overload), ())
+            node.attribute.extend(attribute for attribute in own if attribute.name not in given)
 
 
 def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":

@@ -120,6 +120,7 @@ def _of_copies(node: Any, importer: Any) -> Wanted:
 
 
 _BY_NAME: dict[str, Callable[[Any, Any], Wanted]] = {
+    "_int_mm.default": _of_matrices,
     "addmm.default": _of_matrices,
     "baddbmm.default": _of_stacked_matrices,
     "bmm.default": _of_stacked_matrices,

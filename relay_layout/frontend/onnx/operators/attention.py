@@ -117,14 +117,16 @@ def _unpacked(node: Node, place: int, count: int) -> list[Any]:
 
 
 def _biased(node: Node, triple: list[Any]) -> list[Any]:
-    """Queries, keys and values with the part of the node's bias that is theirs."""
+    """Queries, keys and values with the part of the node's bias that is theirs.
+
+    Keys and values that have heads already are as they will be used: they have had theirs.
+    """
     bias, first, result = node.constant(3), 0, []
     for name, tensor in zip(("query", "key", "value"), triple, strict=True):
         shape = shape_of(tensor)
         if len(shape) == 4:
-            raise Unsupported(
-                "has a bias beside keys that have heads already, which is not supported: add it before"
-            )
+            result.append(tensor)
+            continue
         part = np.ascontiguousarray(bias[first : first + shape[-1]])
         if part.shape != (shape[-1],):
             raise Unsupported(f"has a bias of {bias.size} elements for {written(shape)}")
@@ -191,15 +193,23 @@ def _terms(node: Node, scores: Any, mask: int, bias: int | None, before: Extent)
 def _mask(node: Node, place: int, keys: Extent) -> Any:
     """Whether queries attend to keys, of shapes that broadcast to [N, H, S, T].
 
-    The input is a number of keys for each image, or holds zeros where there is nothing to attend to.
+    The input is a number of keys for each image, or where keys end for each and then where they start, or
+    holds zeros where there is nothing to attend to.
     """
-    shape = shape_of(node.input(place))
-    if len(shape) not in (1, 2, 3, 4) or (len(shape) == 1 and not same(shape[0], shape_of(node.input(0))[0])):
-        raise Unsupported(f"has a mask {written(shape)} where [N], [N,T], [N,S,T] or [N,1,S,T] is due")
+    shape, images = shape_of(node.input(place)), shape_of(node.input(0))[0]
+    has_starts = len(shape) == 1 and same(shape[0], simplify(2 * images))
+    if len(shape) not in (1, 2, 3, 4) or (len(shape) == 1 and not has_starts and not same(shape[0], images)):
+        raise Unsupported(f"has a mask {written(shape)} where [N], [2 N], [N,T], [N,S,T] or [N,1,S,T] is due")
     if len(shape) == 1:
         places = node.emit(relax.op.arange(0, node.plain(keys), 1, dtype_of(node.input(place))), "places")
         numbers = node.emit(relax.op.expand_dims(node.tensor(place), 1), "numbers")
+        if has_starts:
+            parts = node.emit(relax.op.split(numbers, 2, 0), "parts")
+            numbers, starts = (node.emit(relax.TupleGetItem(parts, part), "numbers") for part in (0, 1))
         attended = relax.op.less(places, numbers)
+        if has_starts:
+            begun = node.emit(relax.op.greater_equal(places, starts), "begun")
+            attended = relax.op.logical_and(node.emit(attended, "attended"), begun)
     else:
         attended = relax.op.greater(node.tensor(place), node.like(0, node.input(place)))
     axes = {1: [1, 2], 2: [1, 2], 3: [1], 4: []}[len(shape)]

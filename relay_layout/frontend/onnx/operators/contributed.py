@@ -16,6 +16,7 @@ from relay_layout.frontend.onnx.operators import (
     attention,
     diffusion,
     grouped_attention,
+    linear,
     own,
     packed_weights,
     rotary,
@@ -117,6 +118,7 @@ def _lstm(node: Node) -> Value:
 _ACTIVATIONS = {
     "Clip": ("min", "max"),
     "HardSigmoid": ("alpha", "beta"),
+    "HardSwish": (),
     "LeakyRelu": ("alpha",),
     "Relu": (),
     "Sigmoid": (),
@@ -262,6 +264,7 @@ CONVERTERS: dict[str, Converter] = {
     "FusedMatMul": _fused_matrix_product,
     "GatherND": _own("GatherND"),
     "GridSample": _own("GridSample"),
+    "Inverse": linear.inverse,
     "MatMulInteger16": _wide_product,
     "MatMulIntegerToFloat": product_to_real,
     "NhwcMaxPool": channels_last(own.CONVERTERS["MaxPool"]),

@@ -18,7 +18,9 @@ from relay_layout.frontend.onnx.operators import rotary
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, scalar
 
-_QUERY, _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LAST, _TOTAL, _COSINE, _SINE, _POSITIONS, _BIAS = range(11)
+_QUERY, _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LAST, _TOTAL, _COSINE, _SINE, _POSITIONS, _BIAS, _SINK = range(
+    12
+)
 """Places of inputs: ``_LAST`` has the number of keys of each image less one, ``_TOTAL`` the largest."""
 
 
@@ -49,13 +51,12 @@ def _grouped_query_attention(node: Node) -> Value:
 
 
 def _check_attributes(node: Node) -> None:
-    refused = ("smooth_softmax", "qk_output")
-    named = [name for name in refused if node.attributes.get(name, 0) not in (0, -1)]
+    named = ["qk_output"] if node.attributes.get("qk_output", 0) else []
     named += [
         name for name in ("k_quant_type", "v_quant_type") if node.attributes.get(name, "NONE") != "NONE"
     ]
-    if any(map(node.has, range(_BIAS + 1, len(node.inputs)))):
-        named.append("inputs after attention_bias")
+    if any(map(node.has, range(_SINK + 1, len(node.inputs)))):
+        named.append("inputs after head_sink")
     if named:
         raise Unsupported(f"has {' and '.join(named)}, which is not supported: export it without")
     heads, groups = (int(node.attributes[name]) for name in ("num_heads", "kv_num_heads"))
@@ -157,11 +158,32 @@ def _attended(node: Node, query: Any, key: Any, value: Any, places: tuple[Any, A
         scores = added(node, scores, node.input(_BIAS))
     least = node.like(float(np.finfo(dtype_of(scores)).min), scores)
     scores = node.emit(relax.op.where(_seen(node, *places, length), scores, least), "seen")
-    shares = node.emit(relax.op.nn.softmax(scores, -1), "shares")
+    shares = node.emit(_shares(node, scores), "shares")
     shares = node.emit(node.reshaped(shares, [batch, groups, together, length]), "shares")
     mixed = node.emit(relax.op.matmul(shares, value), "mixed")
     apart = node.emit(node.reshaped(mixed, [batch, heads, rows, depth]), "apart")
     return node.emit(relax.op.permute_dims(apart, [0, 2, 1, 3]), "rows")
+
+
+def _shares(node: Node, scores: Any) -> Any:
+    """Of each key in scores [N, H, S, L], by softmax, where a part may go to no key at all.
+
+    That part has a score of its own: a number for each head, or zero where ``smooth_softmax`` is 1.
+    """
+    if not (node.has(_SINK) or node.attributes.get("smooth_softmax", 0) == 1):
+        return relax.op.nn.softmax(scores, -1)
+    sink = node.like(0, scores)
+    if node.has(_SINK):
+        heads = shape_of(scores)[1]
+        sink = node.emit(node.expression(node.reshaped(node.input(_SINK), [1, heads, 1, 1])), "sink")
+    largest = node.emit(relax.op.max(scores, -1, keepdims=True), "largest")
+    largest = node.emit(relax.op.maximum(largest, sink), "largest")
+    powers, lost = (
+        node.emit(relax.op.exp(node.emit(relax.op.subtract(value, largest), "less")), "powers")
+        for value in (scores, sink)
+    )
+    total = node.emit(relax.op.sum(powers, -1, keepdims=True), "total")
+    return relax.op.divide(powers, node.emit(relax.op.add(total, lost), "total"))
 
 
 def _seen(node: Node, positions: Any, last: Any, length: Extent) -> Any:

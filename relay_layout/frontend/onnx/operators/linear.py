@@ -1,6 +1,6 @@
 """ONNX operators that are linear in their data: convolutions and matrix products."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants
+from topi_ext.compute.inverses import inverses
 
 
 def _convolution(node: Node) -> Value:
@@ -194,17 +195,26 @@ def _einsum(node: Node) -> Value:
 
 def _determinant(node: Node) -> Value:
     """Of each matrix of [..., N, N]."""
+    found = _of_square_matrices(node, determinants, "takes the determinant of")
+    return node.reshaped(found, shape_of(node.input(0))[:-2])
+
+
+def inverse(node: Node) -> Value:
+    """Of each matrix of [..., N, N]; com.microsoft has it."""
+    return node.reshaped(_of_square_matrices(node, inverses, "inverts"), shape_of(node.input(0)))
+
+
+def _of_square_matrices(node: Node, compute: Callable[[Any], Any], verb: str) -> Any:
+    """The first result of ``compute`` of all the matrices, one after another."""
     shape = shape_of(node.input(0))
     if len(shape) < 2 or not node.requirements.assume_equal(*shape[-2:]):
-        raise Unsupported(f"takes the determinant of {written(shape)}, which is no square matrix")
+        raise Unsupported(f"{verb} {written(shape)}, which is no square matrix")
     if not dtype_of(node.input(0)).startswith("float"):
-        raise Unsupported(
-            f"takes the determinant of {dtype_of(node.input(0))}, which is not supported: cast it to float32"
-        )
+        raise Unsupported(f"{verb} {dtype_of(node.input(0))}, which is not supported: cast it to float32")
     flat = node.expression(node.reshaped(node.input(0), [product(shape[:-2]), *shape[-2:]]))
     flat = node.emit(flat, "matrices")
-    found = node.builder.call_te(determinants, flat, primfunc_name_hint="determinants")
-    return node.reshaped(node.emit(relax.TupleGetItem(node.emit(found), 0), "found"), shape[:-2])
+    found = node.builder.call_te(compute, flat, primfunc_name_hint=compute.__name__)
+    return node.emit(relax.TupleGetItem(node.emit(found), 0), "found")
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -13,6 +13,7 @@ from relay_layout.frontend.operators.convolving import CONVOLUTIONS, TRANSPOSED_
 from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators.open_groups import convolution_by_groups
 from relay_layout.ir import Emit, Expression, dtype_of, shape_of
+from relay_layout.quantization.run_time import bytes_of
 
 
 def _convolution(node: Any, importer: Any) -> Expression:
@@ -62,6 +63,19 @@ def _product(node: Any, importer: Any) -> Expression:
     return importer.block_builder.emit(relax.op.matmul(left, right, out_dtype=dtype_of(left)))
 
 
+def _product_of_bytes(node: Any, importer: Any) -> Expression:
+    """``_int_mm(left, right)``: int8 or uint8 by int8, in int32."""
+    emit = importer.block_builder.emit
+    left, right = (importer.env[argument] for argument in node.args[:2])
+    # Kernels multiply uint8 by int8.
+    given = bytes_of(left, None, emit)
+    total = emit(relax.op.matmul(given.tensor, right, out_dtype="int32"))
+    if given.zero_point is None:
+        return total
+    sums = emit(relax.op.sum(emit(relax.op.astype(right, "int32")), [0], True))
+    return emit(relax.op.subtract(total, emit(relax.op.multiply(given.zero_point, sums))))
+
+
 def _sum_with_product(node: Any, importer: Any) -> Expression:
     """``addmm(addend, left, right, *, beta=1, alpha=1)`` and ``baddbmm``; of beta 0 the addend is ignored."""
     addend, left, right = (importer.env[argument] for argument in node.args[:3])
@@ -78,6 +92,7 @@ def _sum_with_product(node: Any, importer: Any) -> Expression:
 
 
 CONVERTERS: dict[str, Converter] = {
+    "_int_mm.default": _product_of_bytes,
     "addmm.default": _sum_with_product,
     "baddbmm.default": _sum_with_product,
     "bmm.default": _product,

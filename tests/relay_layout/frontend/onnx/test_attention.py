@@ -74,6 +74,7 @@ CASES: dict[str, dict[str, Any]] = {
     "values_of_other_sizes": _own(", qkv_hidden_sizes=[8, 8, 12]", columns=28),
     "masked": _own("", ", m", m=KEPT),
     "masked_by_numbers": _own("", ", m", m=np.array([3, 5], "int32")),
+    "masked_by_ends_and_starts": _own("", ", m", m=np.array([5, 4, 1, 0], "int32")) | {"symbolic": False},
     "masked_by_rows": _own(
         ", mask_filter_value=-5.0", ", m", m=RANDOM.integers(0, 2, (2, 5, 5)).astype("int32")
     ),
@@ -93,6 +94,7 @@ CASES: dict[str, dict[str, Any]] = {
     "heads_with_keys_masked": _heads("", ", , m", m=np.repeat(KEPT, [1, 1, 1, 1, 2], axis=1)),
     "heads_with_bias_of_scores": _heads(", scale=0.2", ", , , e", e=_random(1, 2, 5, 6))
     | {"symbolic": False},
+    "heads_apart_with_bias_of_queries": _heads("", ", b", k=_random(2, 2, 6, 4), v=_random(2, 2, 6, 4)),
     "heads_apart": _heads("", k=_random(2, 2, 6, 4), v=_random(2, 2, 6, 4)),
     "earlier_rows_before": _after(
         "Attention <num_heads=2> (x, w, b, , p)", "y, t", x=_random(2, 5, 8), p=_random(2, 2, 2, 3, 4)
@@ -187,11 +189,6 @@ def test_pixels_of_images_of_any_size(tmp_path: Path) -> None:
             "heads already, which is not supported: give it both, and keys and values [N,T,C]",
         ),
         (
-            "MultiHeadAttention <num_heads=2> (q, e, e, b)",
-            "(MultiHeadAttention) has a bias beside keys that have heads already, which is not supported: "
-            "add it before",
-        ),
-        (
             "MultiHeadAttention <num_heads=2> (h)",
             "(MultiHeadAttention) has [2,5,2,2,4] for its input 0 where [N,S,H,3,D] is due",
         ),
@@ -201,7 +198,7 @@ def test_pixels_of_images_of_any_size(tmp_path: Path) -> None:
         ),
         (
             "Attention <num_heads=2> (q, w, , p)",
-            "(Attention) has a mask [6] where [N], [N,T], [N,S,T] or [N,1,S,T] is due",
+            "(Attention) has a mask [6] where [N], [2 N], [N,T], [N,S,T] or [N,1,S,T] is due",
         ),
         (
             "Attention <num_heads=2, qkv_hidden_sizes=[8, 8, 9]> (q, w)",

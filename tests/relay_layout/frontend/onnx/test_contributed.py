@@ -1,15 +1,18 @@
 """Operators of ONNX Runtime's own domain compute what it computes."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
+import relay_layout
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
 from relay_layout.graph.border import CONDITIONS
+from tests.onnx_reference import reference_session
 
 RANDOM = np.random.default_rng(13)
 DOMAINS = {"com.microsoft": 1}
@@ -141,6 +144,9 @@ CASES: dict[str, dict[str, Any]] = {
         b=_number(6),
         c=_number(2),
     ),
+    "triangle": _case(
+        "y = com.microsoft.Trilu <upper=0> (x, k)", {"x": _random(2, 3, 5)}, k=np.array(1, "int64")
+    ),
     "transposed_product": _case(
         "y = com.microsoft.TransposeMatMul <transB=1> (x, w)", {"x": _random(2, 3)}, w=_random(4, 3)
     ),
@@ -237,6 +243,12 @@ CASES: dict[str, dict[str, Any]] = {
         w=_random(4, 3, 3, 3),
     )
     | {"atol": 1e-5},
+    "fused_conv_hard_swish": _case(
+        'y = com.microsoft.FusedConv <activation="HardSwish"> (x, w)',
+        {"x": _random(*X)},
+        w=_random(4, 3, 3, 3),
+    )
+    | {"atol": 1e-5},
     "fused_conv_of_sum": _case(
         'y = com.microsoft.FusedConv <pads=[1, 1, 1, 1], activation="Relu"> (x, w, b, z)',
         {"x": _random(*X), "z": _random(2, 4, 6, 5)},
@@ -328,6 +340,22 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
     agree(case_name)
 
 
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 4, 4)], ids=["one", "several"])
+def test_inverses(shape: tuple[int, ...], tmp_path: Path) -> None:
+    extents = ", ".join(map(str, shape))
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        f" case (float[{extents}] x) => (float[{extents}] y) {{ y = com.microsoft.Inverse (x) }}"
+    )
+    x = _random(*shape)
+    # The first pivot is not at its place.
+    x[..., 0, 0] = 0
+    relay_layout.compile(model).save(tmp_path / "model.rla")
+    (found,) = relay_layout.load(tmp_path / "model.rla").run({"x": x}).values()
+    (wanted,) = reference_session(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("node", "message"),
     [
@@ -338,8 +366,9 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
         (
             'y = com.microsoft.FusedConv <activation="Softplus"> (f, w)',
             "has the activation 'Softplus', which is not supported; "
-            "Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh are",
+            "Clip, HardSigmoid, HardSwish, LeakyRelu, Relu, Sigmoid, Tanh are",
         ),
+        ("y = com.microsoft.Inverse (p)", "inverts [3,4], which is no square matrix"),
     ],
 )
 def test_what_is_refused(node: str, message: str) -> None:

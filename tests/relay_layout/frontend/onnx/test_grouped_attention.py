@@ -60,6 +60,13 @@ CASES: dict[str, dict[str, Any]] = {
     "window_on_a_longer_buffer": _case(
         "scale=0.3, local_window_size=3", "q, k, v, pk, pv, last, total", _inputs(2, 1, 12), [7, 4]
     ),
+    "part_of_no_key": _case("smooth_softmax=1", "q, k, v, pk, pv, last, total", _inputs(2, 1, 4), [5, 3]),
+    "part_of_no_key_by_heads": _case(
+        "local_window_size=3",
+        'q, k, v, pk, pv, last, total, "", "", "", "", sink',
+        _inputs(2, 1, 12) | {"sink": _random(HEADS)},
+        [7, 4],
+    ),
 }
 
 
@@ -96,9 +103,9 @@ def test_one_module_reads_first_and_next_rows() -> None:
     ("attributes", "inputs", "message"),
     [
         (
-            "num_heads=2, kv_num_heads=1, smooth_softmax=1",
+            "num_heads=2, kv_num_heads=1, qk_output=1",
             "x, x, x, , , n, n",
-            "has smooth_softmax, which is not supported: export it without",
+            "has qk_output, which is not supported: export it without",
         ),
         ("num_heads=3, kv_num_heads=2", "x, x, x, , , n, n", "has 3 heads that share 2 heads of keys"),
         ("num_heads=3, kv_num_heads=3", "x, x, x, , , n, n", "attends in [1,2,32] with 3 heads that share 3"),

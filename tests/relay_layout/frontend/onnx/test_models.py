@@ -211,6 +211,22 @@ def test_the_models_own_functions_are_expanded() -> None:
     assert _calls(from_onnx(model)) == {"nn.relu": 1, "negative": 1}
 
 
+def test_functions_have_defaults() -> None:
+    """For calls in the graph and in other functions that leave attributes out."""
+    domains = '["" : 17, "own" : 1]'
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17, "own" : 1]> g (float[2,3] x) => (float[8,3] y)'
+        " { a = own.g(x)  y = own.g <axis=0, alpha=0.25> (a) }"
+        f' <domain: "own", opset_import: {domains}> g <axis: int = 0, alpha: float = 0.5> (x) => (y)'
+        " { a = own.f(x)  b = own.f <slope: float = @alpha> (x)  y = Concat <axis: int = @axis> (a, b) }"
+        f' <domain: "own", opset_import: {domains}> f <slope: float = 2.0> (x) => (y)'
+        " { y = LeakyRelu <alpha: float = @slope> (x) }"
+    )
+    x = RANDOM.standard_normal((2, 3)).astype("float32")
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(_run(from_onnx(model), x)[0], wanted, rtol=1e-6)
+
+
 def test_the_given_model_is_left_alone() -> None:
     model = models.to_onnx(models.build("squeezenet1_1", width=0.125, image_size=64))
     before = model.SerializeToString(deterministic=True)

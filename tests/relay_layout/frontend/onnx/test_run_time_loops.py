@@ -34,6 +34,17 @@ COUNTED = """(float[2,3] x, int64 n) => (float[A,B] y, float[C,D,E] z) {
 
 CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "trips_that_a_tensor_counts": (COUNTED, _sizes(3, 0, 1, 2, 7)),
+    "trips_and_branches_of_bytes": (
+        """(float[2,3] x, int64 n) => (float[A,B] y) <float s = {0.05}, uint8 z = {100}> {
+        one = Constant <value = int64 {1}> ()  several = Greater (n, one)
+        start = If (several) <then_branch = t () => (float[2,3] r) {
+            q = QuantizeLinear (x, s, z)  r = DequantizeLinear (q, s, z) },
+            else_branch = e () => (float[2,3] f) { f = Neg (x) }>
+        y = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e) {
+            d = Identity(c)  g = Add(a, x)  h = QuantizeLinear (g, s, z)  e = DequantizeLinear (h, s, z)
+            }> (n, , start) }""",
+        _sizes(3, 0, 1),
+    ),
     "trips_until_a_condition": (
         """(float[2,3] x, float t) => (float[A,B] y, float[C] z) {
         true = Constant <value = bool {1}> ()

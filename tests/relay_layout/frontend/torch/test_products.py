@@ -65,6 +65,22 @@ def _by_all(x: torch.Tensor) -> torch.Tensor:
     return F.conv2d(x.flatten(0, 1)[None], x.flatten(0, 1)[:, None], padding=1, groups=6 * x.shape[0])
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+def test_products_of_bytes(dtype: torch.dtype, tmp_path: Path) -> None:
+    """As torchao writes layers whose data are quantized at run time."""
+    limits = torch.iinfo(dtype)
+    weight = torch.randint(-128, 128, (9, 20), dtype=torch.int8)
+    other = torch.randint(-128, 128, (9, 20), dtype=torch.int8)
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return torch._int_mm(x, weight.t()), torch._int_mm(x, y.t())
+
+    x = torch.randint(limits.min, limits.max + 1, (18, 20)).to(dtype)
+    model = Model().eval()
+    assert_agrees(session_of(model, tmp_path, (x, other)), model, (x, other))
+
+
 @pytest.mark.parametrize(
     ("function", "what"),
     [
