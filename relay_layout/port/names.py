@@ -108,6 +108,7 @@ _INNER_MODULES = (*_FLAT_MODULES, *["op", "op.algorithm", "op.op", "op.reduce", 
 
 _SAME_MODULE = {
     "analysis.analysis": "analysis",
+    "backend.vm": "vm",
     "frontend.onnx": "frontend",
     "frontend.pytorch": "frontend",
     "frontend.tflite": "frontend",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from relay_layout.port.bases import Bases
 from relay_layout.port.calls import port_calls
 from relay_layout.port.imports import port_imports
+from relay_layout.port.module_functions import port_module_functions
 from relay_layout.port.names import HasName
 from relay_layout.port.references import port_references
 from relay_layout.port.script import NotCarried, Script
@@ -41,6 +42,7 @@ def port_source(source: bytes, name: str = "script", has_name: HasName = ask_pac
     bases = Bases(script)
     port_imports(script)
     port_calls(script, bases)
+    port_module_functions(script)
     port_target_strings(script, bases)
     port_references(script, bases)
     bases.add_imports()

@@ -7,6 +7,7 @@ from typing import Any
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LOOPS = (ast.For, ast.AsyncFor, ast.comprehension)
 _BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.match_case)
 _TRIES: Any = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _TYPE_PARAMETERS = ("TypeVar", "ParamSpec", "TypeVarTuple")
@@ -19,12 +20,14 @@ class Binding:
     origin: what an import binds it to, such as "tvm.relay"; None for everything else.
     statement: the import.
     value: what a plain assignment gives it, or a parameter where a call gives none.
+    element_of: what a loop goes over and gives it the elements of.
     unconditional: whether the statement stands in its scope's body itself, not under an ``if`` or the like.
     """
 
     origin: str | None = None
     statement: ast.Import | ast.ImportFrom | None = None
     value: ast.expr | None = None
+    element_of: ast.expr | None = None
     unconditional: bool = False
 
 
@@ -74,6 +77,8 @@ class Scopes:
         self._scope_of: dict[int, Scope] = {}
         self._found: list[tuple[Scope, str, Binding]] = []
         self._assigned: set[int] = set()
+        loops = (node for node in ast.walk(tree) if isinstance(node, _LOOPS))
+        self._iterated = {id(loop.target): loop.iter for loop in loops}
         # Not by recursion: generated scripts are deeper than Python's stack.
         stack: list[tuple[ast.AST, Scope, bool]] = [(tree, self.module, True)]
         while stack:
@@ -127,7 +132,7 @@ class Scopes:
             for alias in node.names:
                 name, origin = _imported(node, alias)
                 statement = node if origin else None
-                self._found.append((scope, name, Binding(origin, statement, None, unconditional)))
+                self._found.append((scope, name, Binding(origin, statement, unconditional=unconditional)))
         elif isinstance(node, ast.Global):
             scope.declared_global.update(node.names)
         elif isinstance(node, ast.Nonlocal):
@@ -142,7 +147,8 @@ class Scopes:
             self._found.append((_not_comprehension(scope), node.target.id, Binding()))
         elif isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load) and id(node) not in self._assigned:
-                self._found.append((scope, node.id, Binding()))
+                binding = Binding(element_of=self._iterated.get(id(node)))
+                self._found.append((scope, node.id, binding))
         else:
             bound = _name_bound_by(node)
             if bound is not None:

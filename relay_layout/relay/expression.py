@@ -167,7 +167,14 @@ class Any(metaclass=_Kind):
         return None
 
 
-class Function(tree.Function):
+class _FunctionKind(type):
+    """The functions of trees and of modules are Relay's functions too, by whomever they are made."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, tree.Function | relax.Function)
+
+
+class Function(tree.Function, metaclass=_FunctionKind):
     """A function, which is also a function of TVM.
 
     Where TVM's functions expect one, it is the Relax function that it describes, built when first needed;

@@ -149,6 +149,8 @@ def _channels_problem(
     if missing:
         return f"attribute '{_KERNEL}' is provided as {layouts[_KERNEL]}, expected one with I and O"
     groups = _groups(call)
+    if operator_name(call).startswith("relay.") and _has_multiplier(groups, data, kernel, layouts[_KERNEL]):
+        kernel = {"I": 1, "O": _times(kernel["O"], int(kernel["I"]))}
     transposed = "transpose" in operator_name(call)
     # A transposed convolution has the groups in its outputs, the others in their inputs.
     wanted_data = _times(kernel.get("I"), groups if not transposed else 1)
@@ -163,6 +165,20 @@ def _channels_problem(
                 f"'{_KERNEL}' {layouts[_KERNEL]} with {groups} groups"
             )
     return None
+
+
+def _has_multiplier(
+    groups: int, data: Mapping[str, Extent], kernel: Mapping[str, Extent], layout: Layout
+) -> bool:
+    """Whether a kernel of Relay's has the input channels on O and the results of each one on I."""
+    inputs, outputs = kernel.get("I"), kernel.get("O")
+    return (
+        layout.is_plain
+        and groups > 1
+        and groups == data.get("C") == outputs
+        and isinstance(inputs, int)
+        and inputs > 1
+    )
 
 
 def _groups(call: relax.Call) -> int:

@@ -224,14 +224,16 @@ def _build_adaptive(rank: int, kind: str) -> Build:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         data = operands[0]
         layout = _layout(attributes.layout, rank)
-        sizes = _sizes(layout, rank, data)
+        _sizes(layout, rank, data)
         wanted = numbers("output_size", attributes.output_size, sorted({0, 1, rank}), 1)
+        if not wanted:
+            # As large as the image: windows of one element. TVM fails at averages of them in one dimension.
+            return data
+        size = wanted * rank if len(wanted) == 1 else wanted
         if kind == "avg":
-            size = wanted * rank if len(wanted) == 1 else wanted
-            return relax_function(f"nn.adaptive_avg_pool{rank}d")(data, size or None, str(layout))
-        target = (wanted * rank if len(wanted) == 1 else wanted) or sizes
+            return relax_function(f"nn.adaptive_avg_pool{rank}d")(data, size, str(layout))
         return scope.builder.call_te(
-            lambda image: compute(image, target, "max", str(layout)),
+            lambda image: compute(image, size, "max", str(layout)),
             data,
             primfunc_name_hint=f"adaptive_max_pool{rank}d",
         )

@@ -310,6 +310,11 @@ class Call(Node):
     def __repr__(self) -> str:
         return f"<Call {self.op if isinstance(self.op, str) else repr(self.op)}>"
 
+    @property
+    def type_args(self) -> tuple[RelayType, ...]:
+        """None: rewriters hand on what a call was made of, and there are no type parameters."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tuple(Node):

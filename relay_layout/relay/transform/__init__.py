@@ -26,6 +26,7 @@ from relay_layout.relay.passes.function_pass import function_pass
 from relay_layout.relay.passes.inference import simplify_inference
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
+from relay_layout.relay.passes.transposes import merge_transposes
 from relay_layout.relay.transform import mixed_precision
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
@@ -86,9 +87,14 @@ def FoldExplicitPadding() -> tvm.transform.Pass:
 def SimplifyExpr() -> tvm.transform.Pass:
     """What :func:`relay.build` simplifies before it chooses layouts, done here already.
 
-    Operators that Relax lacks stay as they are, so that the module can still be printed as Relay.
+    Operators that Relax lacks stay as they are, so that the module can still be printed as Relay. Transposes
+    that follow one another become one or none, which otherwise the choice of layouts sees to.
     """
-    return _pass(partial(canonicalize, keep_carried=True), "relay_layout.relay.SimplifyExpr")
+
+    def simplified(module: tvm.IRModule) -> tvm.IRModule:
+        return merge_transposes(canonicalize(module, keep_carried=True))
+
+    return _pass(simplified, "relay_layout.relay.SimplifyExpr")
 
 
 def DynamicToStatic() -> tvm.transform.Pass:

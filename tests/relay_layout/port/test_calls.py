@@ -44,6 +44,7 @@ def notes(text: str) -> list[tuple[int, str]]:
             "relay.Function(f.params, f.body, None, [])",
         ),
         ("f.type_params = ()", "f.type_params = ()"),
+        ("relay.backend.vm.compile(mod, 'llvm')", "relay.vm.compile(mod, 'llvm')"),
         ("from tvm import rpc", "from relay_layout.relay import rpc"),
         ("tvm.rpc.connect_tracker(h, p)", "relay.rpc.connect_tracker(h, p)"),
         ("t = 'cuda'\ntvm.device(t, 0)", "t = 'cuda'\ntvm.device(t, 0)"),

@@ -165,6 +165,23 @@ def test_a_call_tells_its_operator_and_attributes():
         _ = call.attrs.stride
 
 
+def test_a_call_is_made_again_of_its_parts():
+    x = relay.var("x", shape=(2,))
+    call = relay.clip(x, 0, 6)
+    again = relay.Call(call.op, [relay.nn.relu(x)], call.attrs, call.type_args, call.span)
+    assert structurally_equal(again, relay.clip(relay.nn.relu(x), 0, 6))
+
+
+def test_functions_of_modules_and_of_trees_are_functions():
+    x = relay.var("x", shape=(2,))
+    module = tvm.IRModule.from_expr(relay.nn.relu(x))
+    visited: list[object] = []
+    relay.analysis.post_order_visit(module["main"], visited.append)
+    assert [isinstance(part, relay.Function) for part in visited] == [False, False, True]
+    assert all(isinstance(function, relay.Function) for function in module.functions.values())
+    assert not isinstance(module["main"].body, relay.Function)
+
+
 def test_untyped_weights_learn_their_types():
     data, weight = relay.var("data", shape=(1, 3, 8, 8)), relay.var("weight")
     net = relay.nn.conv2d(data, weight, channels=4, kernel_size=(3, 3))

@@ -157,7 +157,9 @@ def test_given_sizes(kind: str, reduce: str) -> None:
              nn.adaptive_{kind}_pool2d(%y, output_size=[2]),
              nn.adaptive_{kind}_pool2d(%y),
              nn.adaptive_{kind}_pool3d(%z, output_size=[2, 6, 3]),
-             nn.adaptive_{kind}_pool2d(%h, output_size=[4, 3], layout="NHWC"))""",
+             nn.adaptive_{kind}_pool2d(%h, output_size=[4, 3], layout="NHWC"),
+             nn.adaptive_{kind}_pool1d(%x),
+             nn.adaptive_{kind}_pool3d(%z))""",
         x=X1,
         y=X2,
         z=X3,
@@ -169,6 +171,8 @@ def test_given_sizes(kind: str, reduce: str) -> None:
     close(results[3], X2)
     close(results[4], adaptive(X3, [2, 6, 3], reduce))
     close(results[5], axes(adaptive(X2, [4, 3], reduce), "NCHW", "NHWC"))
+    close(results[6], X1)
+    close(results[7], X3)
 
 
 @pytest.mark.parametrize(

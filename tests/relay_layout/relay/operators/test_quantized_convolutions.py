@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import tvm
 from quantized_reference import evaluate_bound
 from relay_harness import execute, imported, program
 from tvm import relax
 
+from relay_layout import relay
 from relay_layout.errors import ModelError
 from relay_layout.ir import shape_of
 from relay_layout.relay.importing import from_tree
@@ -140,6 +142,20 @@ def test_conv2d_layouts_and_groups() -> None:
     multiplied = _convolved(data, several - per_channel, same, groups=4)
     np.testing.assert_array_equal(results[4].transpose(0, 3, 1, 2), multiplied)
     np.testing.assert_array_equal(results[5].transpose(2, 0, 1, 3), expected)
+
+
+@pytest.mark.parametrize("desired", [None, ["NCHW", "default"], ["NHWC", "default"], ["NHWC", "HWIO"]])
+def test_several_results_of_each_channel_are_built_and_converted(desired: list[str] | None) -> None:
+    data, kernel = _int("uint8", 1, 4, 6, 5), _int("uint8", 8, 1, 3, 3)
+    x, w = relay.var("x", shape=data.shape, dtype="uint8"), relay.var("w", shape=(4, 2, 3, 3), dtype="uint8")
+    zero_points, one = (relay.const(4), relay.const(3)), relay.const(1.0)
+    net = relay.qnn.op.conv2d(x, w, *zero_points, one, one, kernel_size=(3, 3), channels=8, groups=4)
+    module = tvm.IRModule.from_expr(relay.Function([x, w], net))
+    if desired is not None:
+        module = relay.transform.ConvertLayout({"qnn.conv2d": desired})(module)
+    result = relay.create_executor("graph", module).evaluate()(data, kernel.reshape(4, 2, 3, 3))
+    expected = _convolved(data.astype("int64") - 4, kernel.astype("int64") - 3, groups=4)
+    np.testing.assert_array_equal(result.numpy(), expected)
 
 
 def test_conv2d_in_blocks() -> None:
