@@ -40,7 +40,8 @@ def converted(model: onnx.ModelProto, label: str, input_shapes: Mapping[str, Seq
     }
     assumptions = Assumptions(open_sizes.values())
     tensors = read_tensors(model.graph, label)
-    outputs = [output.name for output in model.graph.output]
+    # Exporters list a tensor twice that two results of the network name.
+    outputs = list(dict.fromkeys(output.name for output in model.graph.output))
 
     def variable(name: str) -> relax.Var:
         shape = [assumptions.declared(open_sizes.get(extent, extent)) for extent in shapes[name]]

@@ -14,7 +14,7 @@ from relay_layout.frontend.extents.known_sizes import Interval, known_interval, 
 from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.assumptions import Assumptions
 from relay_layout.frontend.values import Unsupported, shape_of, written
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, is_static
 
 _SIGNS: dict[type, str] = {
     tirx.Add: "+",
@@ -68,14 +68,13 @@ class Requirements:
             raise Unsupported(f"needs {written([left])} to be {written([right])}, which it is for no input")
 
     def assume_equal(self, left: Extent, right: Extent) -> bool:
-        """Whether both are always equal, or asked to be a number; False where nothing is known of it.
+        """Whether both are always equal, or asked to be; False where the data decide, and for two numbers.
 
         Raises :class:`.Assumption` where one size, or its remainder, decides.
         """
         if self._assumptions.equal(left, right):
             return True
-        numbers = [extent for extent in (left, right) if isinstance(extent, int)]
-        if len(numbers) != 1 or not (self.tell(left) and self.tell(right)):
+        if is_static((left, right)) or not (self.tell(left) and self.tell(right)):
             return False
         self.equal(left, right)
         return True

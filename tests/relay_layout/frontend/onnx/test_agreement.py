@@ -202,6 +202,25 @@ def test_extents_that_are_equal_for_all_sizes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(relay_layout.load(tmp_path / "open.rla").run(inputs)["y"], wanted)
 
 
+def test_the_middle_of_a_table_of_positions(tmp_path: Path) -> None:
+    """Bounds are divided toward zero, so that a part of odd height has a row too many."""
+    model = model_of(
+        f"(float[H,W] x) => (float y) <float[8,8] t = {{{','.join(map(str, range(64)))}}}, "
+        "int64[2] e = {8,8}, int64[2] f = {4,4}, int64[2] o = {-1,-1}, int64[2] w = {2,2}, "
+        "int64[1] m = {-1}> { s = Shape (x)  c = Sub (e, s)  b = Div (c, w)  n = Mul (o, s)  h = Div (n, w) "
+        "d = Add (f, s)  q = Add (d, h)  r = Slice (t, b, q)  u = Reshape (r, m) "
+        "v = Reshape (x, m)  y = Add (u, v) }"
+    )
+    relay_layout.compile(model).save(tmp_path / "open.rla")
+    session = relay_layout.load(tmp_path / "open.rla")
+    reference = reference_session(model.SerializeToString())
+    for sizes in ((4, 6), (8, 2)):
+        inputs = inputs_of({"x": sizes})
+        np.testing.assert_allclose(session.run(inputs)["y"], reference.run(None, inputs)[0], rtol=1e-6)
+    with pytest.raises(InputError, match="the model was exported for inputs of which"):
+        session.run(inputs_of({"x": (4, 5)}))
+
+
 def test_a_branch_asks_nothing_of_the_images() -> None:
     """It may never run."""
     model = model_of(

@@ -234,13 +234,6 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "and the second input shape at dim 1 is 4, which are not broadcastable.",
         ),
         (
-            "p = MaxPool <kernel_shape=[1], strides=[2]> (x)  q = MaxPool <kernel_shape=[1], strides=[3]> (z)"
-            "  y = Add(p, q)",
-            "float[1,1,N] x, float[1,1,M] z",
-            "(Add) gives a result of unknown shape from [1,1,(N - 1) // 2 + 1] and [1,1,(M - 1) // 3 + 1]: "
-            "give the model's inputs fixed shapes (--input-shape)",
-        ),
-        (
             "y = MatMul(x, z)",
             "float[2,3] x, float[2,4] z",
             "(MatMul) cannot be imported: Matmul requires the reduction length of the operands to be equal. "

@@ -193,6 +193,17 @@ def test_outputs_need_no_more_than_a_name() -> None:
     np.testing.assert_array_equal(results, [[[0, 0, -2]], [[0, 0, 2]]])
 
 
+def test_an_output_that_is_listed_twice() -> None:
+    model = parser.parse_model(
+        HEADER + "(float[N,3] a) => (float[N,3] b, float[N,3] c) { b = Relu(a)  c = Neg(b) }"
+    )
+    model.graph.output.append(model.graph.output[0])
+    module = from_onnx(model)
+    assert list(module["main"].attrs["output_names"]) == ["b", "c"]
+    results = _run(module, np.array([[-1, 0, 2]], "float32"))
+    np.testing.assert_array_equal(results, [[[0, 0, 2]], [[0, 0, -2]]])
+
+
 def test_outputs_of_constants_that_are_left_out() -> None:
     nodes = "y, , inverse = Unique(a)"
     model = parser.parse_model(
