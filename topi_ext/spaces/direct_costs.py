@@ -130,7 +130,7 @@ def tile_cycles(
     elif not workload.is_depthwise:
         best = LONG_STREAMS if is_long else 2
         cycles *= 1.0 + STREAM_PENALTY * abs(tile_channels * registers - best)
-        again = tile_pixels > 1 and processor.memory_operands
+        again = pixel_run(workload) > 1 and processor.memory_operands
         if again and outgrow_l1(workload, processor, lanes * tile_channels):
             cycles = max(cycles, L2_CYCLES_PER_VECTOR * tile_channels * registers)
         cycles += CONFLICT_CYCLES * conflicting_lines(workload, processor, tile_pixels) / steps_at_once

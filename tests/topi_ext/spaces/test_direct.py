@@ -7,6 +7,7 @@ from kernel_harness import target_for
 from kernel_networks import workload_for
 from tvm.target import Target
 
+from relay_layout.targets.dense import product_workload
 from topi_ext.processor import Processor, processor_of
 from topi_ext.spaces.direct import _tiled_loops, cheapest_direct, direct_knobs
 from topi_ext.spaces.direct_costs import conflicting_lines, tile_cycles
@@ -157,3 +158,11 @@ def test_pixels_a_power_of_two_apart_evict_each_other(
     assert conflicting_lines(rows, processor, pixels) == expected
     blocks = workload_for((channels, 64, 14, 1, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")
     assert conflicting_lines(blocks, processor, pixels) == 0
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 7])
+def test_few_rows_are_one_tile_of_them_all(rows: int) -> None:
+    """Each tile reads the weights again, from beyond the level-1 cache."""
+    product = product_workload((1, rows, 1, 512), 1376, "float32")
+    _, knobs = cheapest_direct(product, processor_of(Target({"kind": "llvm", **TARGETS["avx512"]})))
+    assert knobs.tile_pixels == rows
