@@ -6,9 +6,13 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.extents import as_int, fixed
+from topi_ext.compute.padding import PADDING
+from topi_ext.extents import as_int, fixed, simplified
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.workload import ANNOTATION, PoolingWorkload
+
+ROWS_OF_WINDOWS = "rows_of_windows"
+"""Name of the block whose elements are the columns of windows."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ def max_pool2d(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> t
     dense = all(step == 1 for step in pooling.dilation)
     clamp = dense and _every_window_touches(data, pooling, out_shape)
     lowest = tirx.min_value(data.dtype)
+    if _is_by_rows(pooling):
+        return by_rows(data, "max_pool2d", pooling, out_shape, te.max, lowest, clamp)
 
     def element(window: "_Window") -> tirx.Expr:
         index, inside = window.position(clamp=clamp)
@@ -53,7 +59,11 @@ def avg_pool2d(
         index, inside = window.position(clamp=True)
         return te.sum(tirx.if_then_else(inside, data(*index), tirx.const(0, data.dtype)), axis=window.axes)
 
-    total = _pool(data, "avg_pool2d", element, pooling, out_shape)
+    if _is_by_rows(pooling):
+        zero = tirx.const(0, data.dtype)
+        total = by_rows(data, "avg_pool2d", pooling, out_shape, te.sum, zero, clamp=False)
+    else:
+        total = _pool(data, "avg_pool2d", element, pooling, out_shape)
     axes = physical_axes(pooling.layout)
     spatial = {name: place for place, (name, factor) in enumerate(axes) if name in "HW" and not factor}
 
@@ -74,6 +84,59 @@ def avg_pool2d(
         return tirx.truncdiv(total(*index), elements) if is_integer else total(*index) / elements
 
     return te.compute(total.shape, average, name="average")
+
+
+def _is_by_rows(pooling: Pooling) -> bool:
+    """Whether pixels of a row lie together, and each window has several of them, one or more of the row."""
+    return physical_axes(pooling.layout)[-1] == ("W", 0) and pooling.kernel[1] > max(1, pooling.padding[1])
+
+
+def by_rows(
+    data: te.Tensor,
+    operator: str,
+    pooling: Pooling,
+    out_shape: Sequence[Any],
+    combine: Callable[..., tirx.Expr],
+    neutral: tirx.Expr,
+    clamp: bool,
+) -> te.Tensor:
+    """Windows as the columns of each, and then a row of what these give: as many steps as it has sides.
+
+    Vectors are pixels of a row, which has a border of ``neutral`` elements once it is made of rows. With
+    ``clamp`` rows beside the image are the nearest one inside.
+    """
+    axes = physical_axes(pooling.layout)
+    down, across = axes.index(("H", 0)), len(axes) - 1
+    height, width = data.shape[down], data.shape[across]
+    (taps_down, taps_across), (step_down, step_across) = pooling.kernel, pooling.dilation
+    top, left = pooling.padding[:2]
+    tap = te.reduce_axis((0, taps_down), "rh")
+
+    def column(*index: Any) -> tirx.Expr:
+        row = index[down] * pooling.strides[0] + tap * step_down - top
+        nearest = tirx.max(tirx.min(row, height - 1), 0) if clamp else row
+        value = data(*index[:down], nearest, *index[down + 1 :])
+        if not clamp:
+            value = tirx.if_then_else(tirx.all(row >= 0, row < height), value, neutral)
+        return combine(value, axis=[tap])
+
+    rows = te.compute([*out_shape[:across], width], column, name=ROWS_OF_WINDOWS)
+    beside = te.reduce_axis((0, taps_across), "rw")
+    read = (out_shape[across] - 1) * pooling.strides[1] + (taps_across - 1) * step_across + 1
+
+    def bordered(*index: Any) -> tirx.Expr:
+        pixel = index[across] - left
+        inside = tirx.all(pixel >= 0, pixel < width)
+        return tirx.if_then_else(inside, rows(*index[:across], pixel), neutral)
+
+    has_border = left or not _at_most(read, width)
+    source = te.compute([*out_shape[:across], read], bordered, name=PADDING) if has_border else rows
+
+    def window(*index: Any) -> tirx.Expr:
+        pixel = index[across] * pooling.strides[1] + beside * step_across
+        return combine(source(*index[:across], pixel), axis=[beside])
+
+    return te.compute(out_shape, window, name=operator, attrs=_described(data, operator, pooling))
 
 
 def _every_window_touches(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> bool:
@@ -131,22 +194,32 @@ def _pool(
     pooling: Pooling,
     out_shape: Sequence[Any],
 ) -> te.Tensor:
-    kernel, strides = pooling.kernel, pooling.strides
-    axes = [te.reduce_axis((0, kernel[0]), "rh"), te.reduce_axis((0, kernel[1]), "rw")]
+    axes = [te.reduce_axis((0, taps), name) for taps, name in zip(pooling.kernel, ("rh", "rw"), strict=True)]
+    return te.compute(
+        out_shape,
+        lambda *index: element(_Window(data, pooling, index, axes)),
+        name=operator,
+        attrs=_described(data, operator, pooling),
+    )
+
+
+def _at_most(left: Any, right: Any) -> bool:
+    """Whether one extent is known to be no larger than another."""
+    excess = simplified(left - right)
+    return isinstance(excess, int) and excess <= 0
+
+
+def _described(data: te.Tensor, operator: str, pooling: Pooling) -> dict[str, str]:
+    """The annotation that says what a block computes."""
     channels: Any = as_int(logical_extent(pooling.layout, data.shape, "C"))
     if not isinstance(channels, int):
         channels = str(channels)
     workload = PoolingWorkload(
         operator=operator,
         channels=channels,
-        kernel=(kernel[0], kernel[1]),
-        strides=(strides[0], strides[1]),
+        kernel=(pooling.kernel[0], pooling.kernel[1]),
+        strides=(pooling.strides[0], pooling.strides[1]),
         layout=pooling.layout,
         dtype=str(data.dtype),
     )
-    return te.compute(
-        out_shape,
-        lambda *index: element(_Window(data, pooling, index, axes)),
-        name=operator,
-        attrs={ANNOTATION: workload.to_json()},
-    )
+    return {ANNOTATION: workload.to_json()}

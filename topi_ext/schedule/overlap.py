@@ -74,7 +74,9 @@ def _bounds_of_quotients(analyzer: Any, func: tirx.PrimFunc, loops: list[tirx.Fo
 def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
     """The block with every axis that overruns its edge moved back, without the predicates on it."""
     values = list(realize.iter_values)
-    conditions = [_Condition(analyzer, condition, tile) for condition in conjuncts(realize.predicate)]
+    conditions = [
+        _Condition(analyzer, condition, tile) for condition in _merged(analyzer, conjuncts(realize.predicate))
+    ]
     lanes = int(realize.block.annotations.get(PADDED_LANES, 1))
     kept = []
     for condition in conditions:
@@ -98,6 +100,25 @@ def _move_back(analyzer: Any, realize: Any, tile: list[tirx.For]) -> Any:
     if all(not condition.bounds_tile for condition in conditions):
         return realize
     return tvm.s_tir.SBlockRealize(values, conjunction(kept), realize.block)
+
+
+def _merged(analyzer: Any, conditions: list[Any]) -> list[Any]:
+    """The conditions with one bound for each number that they bound from above."""
+    found: list[Any] = []
+    for condition in conditions:
+        same = [
+            place
+            for place, other in enumerate(found)
+            if isinstance(condition, tirx.LT)
+            and isinstance(other, tirx.LT)
+            and _same(analyzer, condition.a, other.a)
+        ]
+        if same:
+            both = tirx.min(found[same[0]].b, condition.b)
+            found[same[0]] = tirx.LT(condition.a, analyzer.simplify(both))
+        else:
+            found.append(condition)
+    return found
 
 
 class _Condition:

@@ -17,6 +17,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
+from topi_ext.schedule.cpu.row_pooling import schedule_row_pooling
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
@@ -32,14 +33,16 @@ UNROLLED_WINDOW = 9
 
 
 class WindowPooling(ProcessorRule):
-    """Schedules max and average pooling in layouts whose innermost axis is the channel."""
+    """Schedules max and average pooling in layouts that end with channels, or with the pixels of a row."""
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
-        """None for NCHW, a symbolic number of channels, and anything that is no pooling."""
+        """None for a symbolic number of innermost channels, and anything that is no pooling."""
         carried = carried_workload(func)
         if carried is None or operator_of(carried[0]) not in ("max_pool2d", "avg_pool2d"):
             return None
         workload = PoolingWorkload.from_json(carried[0])
+        if physical_axes(workload.layout)[-1][0] == "W":
+            return schedule_row_pooling(func, processor)
         if physical_axes(workload.layout)[-1][0] != "C":
             return None
         # Both arrangements of rows of any width are of the same variables and buffers.
