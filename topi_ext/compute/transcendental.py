@@ -40,6 +40,22 @@ _EXPONENTIAL = (
 _LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4
 """log(2) in two parts, of which multiples of the first are exact (Cephes, by Moshier)."""
 
+_LOGARITHM = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+"""Of log(1 + x) - x + x**2 / 2, over x**3, between sqrt(1/2) - 1 and sqrt(2) - 1 (Cephes)."""
+
+_HALF_EXPONENT = 126
+"""The exponent, as float32 stores it, of numbers from one half on."""
+
 _ROUNDING = 1.5 * 2**23
 """A float32 near this one has no digits behind the point, and its last bits are an integer."""
 
@@ -90,12 +106,12 @@ _MANTISSA_BITS, _BIAS = 23, 127
 
 def exp(data: te.Tensor) -> te.Tensor:
     """The exponential of each element, float32."""
-    return _elementwise(data, _exp, "exp")
+    return elementwise(data, _exp, "exp")
 
 
 def exp_of(value: Any) -> Any:
     """:func:`exp` of an expression."""
-    return _bound(value, _exp)
+    return bound(value, _exp)
 
 
 def _exp(value: Any) -> Any:
@@ -121,17 +137,17 @@ def _power(value: Any, scaled: Callable[[Any, Any], Any], bias: int = 0) -> Any:
 
     def with_argument(argument: Any) -> Any:
         rounded = argument * _float(math.log2(math.e)) + rounding
-        return _bound(rounded, lambda rounded: with_rounded(argument, rounded))
+        return bound(rounded, lambda rounded: with_rounded(argument, rounded))
 
     def with_rounded(argument: Any, rounded: Any) -> Any:
         number = rounded - rounding
-        return _bound(number, lambda number: with_number(argument, rounded, number))
+        return bound(number, lambda number: with_number(argument, rounded, number))
 
     def with_number(argument: Any, rounded: Any, number: Any) -> Any:
         rest = argument - number * _float(_LOG2_HIGH) - number * _float(_LOG2_LOW)
-        return scaled(_bound(rest, lambda rest: _polynomial(_EXPONENTIAL, rest)), rounded)
+        return scaled(bound(rest, lambda rest: polynomial(_EXPONENTIAL, rest)), rounded)
 
-    return _bound(value, with_argument)
+    return bound(value, with_argument)
 
 
 def _raised(small: Any, rounded: Any) -> Any:
@@ -150,14 +166,54 @@ def _in_exponent(rounded: Any) -> Any:
     return tirx.reinterpret("int32", rounded) << tirx.const(_MANTISSA_BITS, "int32")
 
 
+def log(data: te.Tensor) -> te.Tensor:
+    """The natural logarithm of each element, float32; minus infinity of zero, NaN of negative numbers."""
+    return elementwise(data, _log, "log")
+
+
+def _log(value: Any) -> Any:
+    # What has no exponent of its own is scaled to have one.
+    is_tiny = value < _float(2.0**-126)
+    scaled = tirx.Select(is_tiny, value * _float(2.0**_MANTISSA_BITS), value)
+
+    def with_scaled(scaled: Any) -> Any:
+        bits = tirx.reinterpret("int32", scaled)
+        half = tirx.const(_HALF_EXPONENT, "int32")
+        mantissa = bits & tirx.const((1 << _MANTISSA_BITS) - 1, "int32")
+        fraction = tirx.reinterpret("float32", mantissa | (half << tirx.const(_MANTISSA_BITS, "int32")))
+        missing = tirx.Select(is_tiny, half + tirx.const(_MANTISSA_BITS, "int32"), half)
+        exponent = ((bits >> tirx.const(_MANTISSA_BITS, "int32")) - missing).astype("float32")
+        return bound(fraction, lambda fraction: with_fraction(fraction, exponent))
+
+    def with_fraction(fraction: Any, exponent: Any) -> Any:
+        is_small = fraction < _float(math.sqrt(0.5))
+        rest = tirx.Select(is_small, fraction + fraction, fraction) - _float(1.0)
+        power = tirx.Select(is_small, exponent - _float(1.0), exponent)
+        return bound(rest, lambda rest: bound(power, lambda power: _of_parts(rest, power)))
+
+    positive = tirx.Select(value < tirx.infinity("float32"), bound(scaled, with_scaled), value)
+    other = tirx.Select(value == _float(0.0), -tirx.infinity("float32"), tirx.const(math.nan, "float32"))
+    return tirx.Select(value > _float(0.0), positive, other)
+
+
+def _of_parts(rest: Any, power: Any) -> Any:
+    """The logarithm of ``(1 + rest) * 2**power``, where ``rest`` is from sqrt(1/2) - 1 to sqrt(2) - 1."""
+
+    def with_square(square: Any) -> Any:
+        bent = rest * square * polynomial(_LOGARITHM, rest) + power * _float(_LOG2_LOW)
+        return rest + (bent - _float(0.5) * square) + power * _float(_LOG2_HIGH)
+
+    return bound(rest * rest, with_square)
+
+
 def sigmoid(data: te.Tensor) -> te.Tensor:
     """``1 / (1 + exp(-x))``, float32."""
-    return _elementwise(data, _sigmoid, "sigmoid")
+    return elementwise(data, _sigmoid, "sigmoid")
 
 
 def sigmoid_of(value: Any) -> Any:
     """:func:`sigmoid` of an expression."""
-    return _bound(value, _sigmoid)
+    return bound(value, _sigmoid)
 
 
 def _sigmoid(value: Any) -> Any:
@@ -173,12 +229,12 @@ def silu(data: te.Tensor) -> te.Tensor:
 
 def tanh(data: te.Tensor) -> te.Tensor:
     """The hyperbolic tangent, float32."""
-    return _elementwise(data, _tanh, "tanh")
+    return elementwise(data, _tanh, "tanh")
 
 
 def tanh_of(value: Any) -> Any:
     """:func:`tanh` of an expression."""
-    return _bound(value, _tanh)
+    return bound(value, _tanh)
 
 
 def _tanh(value: Any) -> Any:
@@ -194,12 +250,12 @@ def sinh(data: te.Tensor) -> te.Tensor:
     def element(*index: Any) -> Any:
         def with_argument(value: Any) -> Any:
             # Below one the difference of the exponentials would lose digits.
-            small = value * _polynomial(_SINH[dtype], value * value, dtype)
+            small = value * polynomial(_SINH[dtype], value * value, dtype)
             large = half * (power(*index) - one / power(*index))
             signed = tirx.Select(value < zero, -large, large)
             return _keep_nan(value, tirx.Select(tirx.abs(value) < one, small, signed))
 
-        return _bound(data(*index), with_argument, dtype)
+        return bound(data(*index), with_argument, dtype)
 
     return te.compute(data.shape, element, name="sinh")
 
@@ -219,7 +275,7 @@ def _exponential_of_size(data: te.Tensor) -> te.Tensor:
 
 def erf(data: te.Tensor) -> te.Tensor:
     """The error function, float32."""
-    return _elementwise(data, lambda value: _keep_nan(value, _ratio(_ERF, value, _ERF_BOUND)), "erf")
+    return elementwise(data, lambda value: _keep_nan(value, _ratio(_ERF, value, _ERF_BOUND)), "erf")
 
 
 def gelu(data: te.Tensor) -> te.Tensor:
@@ -250,7 +306,7 @@ def gelu_tanh(data: te.Tensor) -> te.Tensor:
 def softmax(data: te.Tensor, axis: int) -> te.Tensor:
     """Exponentials of one axis over their sum, float32."""
     largest = topi.max(data, axis=axis, keepdims=True)
-    powers = _elementwise(topi.subtract(data, largest), _of_no_more_than_zero, "exp")
+    powers = elementwise(topi.subtract(data, largest), _of_no_more_than_zero, "exp")
     total = topi.sum(powers, axis=axis, keepdims=True)
     # A processor divides a vector in the time of a dozen products.
     share = te.compute(total.shape, lambda *index: _float(1.0) / total(*index), name="share")
@@ -260,25 +316,25 @@ def softmax(data: te.Tensor, axis: int) -> te.Tensor:
 def log_softmax(data: te.Tensor, axis: int) -> te.Tensor:
     """Logarithms of what softmax gives, float32, which may be smaller than softmax can tell from zero."""
     shifted = topi.subtract(data, topi.max(data, axis=axis, keepdims=True))
-    powers = _elementwise(shifted, _of_no_more_than_zero, "exp")
+    powers = elementwise(shifted, _of_no_more_than_zero, "exp")
     total = topi.sum(powers, axis=axis, keepdims=True)
     return topi.subtract(shifted, topi.log(total))
 
 
-def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], value: Any, bound: float) -> Any:
-    """An odd polynomial over an even one, of ``value`` between -``bound`` and ``bound``."""
+def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], value: Any, limit: float) -> Any:
+    """An odd polynomial over an even one, of ``value`` between -``limit`` and ``limit``."""
     odd, even = coefficients
 
     def with_argument(argument: Any) -> Any:
         def with_square(square: Any) -> Any:
-            return argument * _polynomial(odd, square) / _polynomial(even, square)
+            return argument * polynomial(odd, square) / polynomial(even, square)
 
-        return _bound(argument * argument, with_square)
+        return bound(argument * argument, with_square)
 
-    return _bound(tirx.max(tirx.min(value, _float(bound)), _float(-bound)), with_argument)
+    return bound(tirx.max(tirx.min(value, _float(limit)), _float(-limit)), with_argument)
 
 
-def _polynomial(coefficients: Sequence[float], value: Any, dtype: str = "float32") -> Any:
+def polynomial(coefficients: Sequence[float], value: Any, dtype: str = "float32") -> Any:
     """By Horner's rule; the coefficient of the highest power comes first."""
     result = tirx.const(coefficients[0], dtype)
     for coefficient in coefficients[1:]:
@@ -286,11 +342,11 @@ def _polynomial(coefficients: Sequence[float], value: Any, dtype: str = "float32
     return result
 
 
-def _elementwise(data: te.Tensor, element: Callable[[Any], Any], name: str) -> te.Tensor:
-    return te.compute(data.shape, lambda *index: _bound(data(*index), element), name=name)
+def elementwise(data: te.Tensor, element: Callable[[Any], Any], name: str) -> te.Tensor:
+    return te.compute(data.shape, lambda *index: bound(data(*index), element), name=name)
 
 
-def _bound(value: Any, body: Callable[[Any], Any], dtype: str = "float32") -> Any:
+def bound(value: Any, body: Callable[[Any], Any], dtype: str = "float32") -> Any:
     """``body`` of a variable that holds ``value``."""
     variable = tirx.Var("value", dtype)
     return tirx.Let(variable, value, body(variable))
@@ -306,12 +362,16 @@ def _keep_nan(value: Any, result: Any) -> Any:
 
 
 __all__ = [
+    "bound",
+    "elementwise",
     "erf",
     "exp",
     "exp_of",
     "gelu",
     "gelu_tanh",
+    "log",
     "log_softmax",
+    "polynomial",
     "sigmoid",
     "sigmoid_of",
     "silu",

@@ -17,16 +17,19 @@ from relay_layout.ir import (
 )
 from relay_layout.lower.fusion.patterns import ELEMENTWISE, PATTERN
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute import transcendental
+from topi_ext.compute import transcendental, trigonometric
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
+    "cos": trigonometric.cos,
     "cosh": transcendental.cosh,
     "erf": transcendental.erf,
     "exp": transcendental.exp,
+    "log": transcendental.log,
     "nn.gelu": transcendental.gelu,
     "nn.gelu_tanh": transcendental.gelu_tanh,
     "nn.silu": transcendental.silu,
     "sigmoid": transcendental.sigmoid,
+    "sin": trigonometric.sin,
     "sinh": transcendental.sinh,
     "tanh": transcendental.tanh,
 }

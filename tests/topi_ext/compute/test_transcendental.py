@@ -67,6 +67,18 @@ def test_values(name: str) -> None:
     )
 
 
+def test_logarithms() -> None:
+    """Of numbers of every exponent, of those that have none, and where the logarithm is small."""
+    rng = np.random.default_rng(0)
+    patterns = rng.integers(1, 0x7F800000, 4000).astype("uint32").view("float32")
+    near_one = 1 + np.linspace(-0.3, 0.5, 999, dtype="float32")
+    values = np.concatenate([patterns, near_one, np.array([1, 1e-45, 1.17549435e-38], "float32")])
+    expected = np.log(values.astype("float64"))
+    np.testing.assert_allclose(computed("log", values), expected, rtol=3e-7, atol=3e-8)
+    limits = np.array([0, -0.0, np.inf, -np.inf, np.nan, -1, -1e-45, -1e30] * 2, "float32")
+    np.testing.assert_array_equal(computed("log", limits), [-np.inf, -np.inf, np.inf, *[np.nan] * 5] * 2)
+
+
 @pytest.mark.parametrize(("name", "function"), [("sinh", np.sinh), ("cosh", np.cosh)])
 def test_doubles(name: str, function: np.ufunc) -> None:
     values = np.concatenate([np.linspace(-3, 3, 999), [0.0, -1e-9, 700.0, -700.0, np.inf, -np.inf, np.nan]])
