@@ -7,8 +7,9 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
-from relay_layout.frontend.onnx.functions import in_one_opset, weightless
+from relay_layout.frontend.onnx.functions import weightless
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, with_subgraphs
+from relay_layout.frontend.onnx.local_functions import inline_functions
 from relay_layout.frontend.onnx.operators import converter_of, early
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 
@@ -88,16 +89,19 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
             "upgrade onnx, or export the model with an older opset"
         )
     try:
-        checker.check_model(_checkable(model))
+        checker.check_model(_checkable(model, label))
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(f"{label} is not a valid ONNX model: {reason(error)}") from None
 
 
-def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
+def _checkable(model: "onnx.ModelProto", label: str) -> "onnx.ModelProto":
     """The model without weights, and without what the checker alone is strict about."""
     from onnx import TensorProto
 
-    light = in_one_opset(weightless(model))
+    light = weightless(model)
+    inline_functions(light, label)
     light.graph.name = light.graph.name or "graph"
     for place in (*light.opset_import, *with_subgraphs(light.graph.node)):
         if place.domain in OWN_DOMAINS:
