@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _NOT_NUMERIC = (0, 8, 14, 15)
 """TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
 
+_WITHIN_MODELS = "FLOAT8", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"
+"""What element types begin with whose tensors others hold here."""
+
 _STILL_READ = frozenset(
     {"GroupNormalization", "SimplifiedLayerNormalization", "ThresholdedRelu", *early.CONVERTERS}
 )
@@ -123,14 +126,14 @@ def _checkable(model: "onnx.ModelProto", label: str) -> "onnx.ModelProto":
 
 
 def check_border(graph: "onnx.GraphProto", label: str) -> None:
-    """ModelError where an input or an output has floats of 8 bits or less, which stay within models."""
+    """ModelError where an input or an output has floats of 8 bits or anything of less, which stays inside."""
     from onnx import TensorProto
 
     weights = {tensor.name for tensor in graph.initializer}
     for kind, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
             name = TensorProto.DataType.Name(value.type.tensor_type.elem_type)
-            if name.startswith(("FLOAT8", "FLOAT4")) and value.name not in weights:
+            if name.startswith(_WITHIN_MODELS) and value.name not in weights:
                 raise ModelError(
                     f"{label}: {kind} '{value.name}' is {name.lower()}, which is not supported: "
                     "convert it within the model"
