@@ -15,6 +15,7 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import (
     attention,
     diffusion,
+    experts,
     grouped_attention,
     linear,
     own,
@@ -264,6 +265,7 @@ def _quick_gelu(node: Node) -> Value:
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
     **diffusion.CONVERTERS,
+    **experts.CONVERTERS,
     **grouped_attention.CONVERTERS,
     **packed_weights.CONVERTERS,
     **rotary.CONVERTERS,
