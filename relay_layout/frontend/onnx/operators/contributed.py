@@ -14,6 +14,7 @@ from relay_layout.frontend.onnx.agreement import added, agreeing
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import (
     attention,
+    contributed_parts,
     diffusion,
     experts,
     grouped_attention,
@@ -264,6 +265,7 @@ def _quick_gelu(node: Node) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
+    **contributed_parts.CONVERTERS,
     **diffusion.CONVERTERS,
     **experts.CONVERTERS,
     **grouped_attention.CONVERTERS,
