@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tflite import SqueezeOptions
 from tvm import ir, relax
-from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
+from tvm.relax.frontend.tflite.tflite_frontend import get_tensor_name
 
+from relay_layout.frontend.tflite.quantized import QuantizedConverter, numbers
 from relay_layout.ir import is_static, shape_of
 
 Array = NDArray[Any]
@@ -21,7 +22,7 @@ MOST_FOLDED = 4096
 """Elements of the largest result that is computed at once: shapes, places and tables, not weights."""
 
 
-class Converter(OperatorConverter):
+class Converter(QuantizedConverter):
     """TVM's converter, with constants folded on the way.
 
     Weights in bytes between real numbers ("dynamic range quantization") are taken for the numbers that they
@@ -40,7 +41,8 @@ class Converter(OperatorConverter):
             "SQUEEZE": self._complex(self._squeezed_pairs, self.convert_map["SQUEEZE"]),
         }
         self.convert_map = {
-            name: self._folding(convert) for name, convert in {**self.convert_map, **own}.items()
+            name: self._folding(self.of_integers(name, convert))
+            for name, convert in {**self.convert_map, **own}.items()
         }
 
     def get_expr(self, index: int) -> Any:
@@ -86,7 +88,7 @@ class Converter(OperatorConverter):
         name = get_tensor_name(self.subgraph, tensor.tensor_idx)
         if not self.exp_tab.has_expr(name):
             value = self.get_tensor_value(tensor).astype("float32")
-            scale, zero_point = (_numbers(tensor.qnn_params[part]) for part in ("scale", "zero_point"))
+            scale, zero_point = (numbers(tensor.qnn_params[part]) for part in ("scale", "zero_point"))
             along = [1] * value.ndim
             along[int(tensor.qnn_params["axis"]) if scale.size > 1 else 0] = -1
             real = (value - zero_point.reshape(-1)[0]) * scale.reshape(along if scale.size > 1 else [])
@@ -164,11 +166,6 @@ class Converter(OperatorConverter):
 def _elements(tensor: Any) -> int:
     """How many elements the file says that a tensor has; a shape left out is that of one number."""
     return math.prod(tensor.tensor.Shape(axis) for axis in range(tensor.tensor.ShapeLength()))
-
-
-def _numbers(value: Any) -> Array:
-    """A scale or a zero point, which TVM's converter holds as a constant."""
-    return np.asarray(value.value.numpy() if isinstance(value, ir.GenericConst) else value)
 
 
 def _computed(expression: Any) -> list[Array]:

@@ -139,6 +139,37 @@ def dequantized(file: TfliteFile, x: int) -> int:
     return file.operator("DEQUANTIZE", [x], IMAGE, "DequantizeOptions")
 
 
+def transposed(file: TfliteFile, x: int) -> int:
+    order = file.constant(np.array([0, 3, 1, 2], "int32"))
+    return file.operator("TRANSPOSE", [x, order], (2, 6, 9, 7), "TransposeOptions", **result(0.02, -3))
+
+
+def padded(file: TfliteFile, x: int) -> int:
+    pads = file.constant(np.array([[0, 0], [1, 2], [0, 1], [0, 0]], "int32"))
+    return file.operator("PAD", [x, pads], (2, 12, 8, 6), "PadOptions", **result(0.02, -3))
+
+
+def bent(file: TfliteFile, x: int) -> int:
+    slopes = file.constant(
+        np.linspace(-90, 120, 6).astype("int8").reshape(1, 1, 6), scales=(0.01,), zero_points=(4,)
+    )
+    return file.operator("PRELU", [x, slopes], IMAGE, **result())
+
+
+def gelu(file: TfliteFile, x: int) -> int:
+    return file.operator("GELU", [x], IMAGE, "GeluOptions", Approximate=False, **result(0.02, -100))
+
+
+def products_of_images(file: TfliteFile, x: int) -> int:
+    return file.operator("BATCH_MATMUL", [x, x], (2, 9, 7, 7), "BatchMatMulOptions", AdjY=True, **result(0.2))
+
+
+def packed(file: TfliteFile, x: int) -> int:
+    return file.operator(
+        "PACK", [x, x], (2, 2, 9, 7, 6), "PackOptions", Axis=1, ValuesCount=2, **result(0.02, -3)
+    )
+
+
 INTEGER: dict[str, Callable[[TfliteFile, int], int]] = {
     "convolution": integer_convolution,
     "depthwise": integer_depthwise,
@@ -146,6 +177,12 @@ INTEGER: dict[str, Callable[[TfliteFile, int], int]] = {
     "sum": integer_sum,
     "average": integer_average,
     "mean": integer_mean,
+    "transpose": transposed,
+    "pad": padded,
+    "prelu": bent,
+    "gelu": gelu,
+    "products_of_images": products_of_images,
+    "pack": packed,
     "requantize": requantized,
     "dequantize": dequantized,
 }
