@@ -13,6 +13,7 @@ from tflite import SqueezeOptions
 from tvm import ir, relax
 from tvm.relax.frontend.tflite.tflite_frontend import get_tensor_name
 
+from relay_layout.frontend.tflite.blocks import batch_to_space, space_to_batch
 from relay_layout.frontend.tflite.quantized import QuantizedConverter, numbers
 from relay_layout.ir import is_static, shape_of
 
@@ -34,10 +35,12 @@ class Converter(QuantizedConverter):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         own = {
+            "BATCH_TO_SPACE_ND": self._blocks(batch_to_space),
             "CAST": self._complex(self._real_part, self.convert_map["CAST"]),
             "EXPAND_DIMS": self._expand_dims,
             "RFFT2D": self._real_fourier_transform,
             "SHAPE": self._shape,
+            "SPACE_TO_BATCH_ND": self._blocks(space_to_batch),
             "SQUEEZE": self._complex(self._squeezed_pairs, self.convert_map["SQUEEZE"]),
         }
         self.convert_map = {
@@ -111,6 +114,16 @@ class Converter(QuantizedConverter):
             for output, value in zip(outputs, values, strict=True):
                 self.set_prefetched_node(output.tensor_idx, value)
             return None
+
+        return converted
+
+    def _blocks(self, convert: Callable[..., Any]) -> Callable[..., Any]:
+        """A converter of blocks whose sizes, and what is added or taken off, are constants."""
+
+        def converted(op: Any) -> Any:
+            data, *given = self.get_input_tensors(op)
+            block, sides = (self.get_tensor_value(tensor).tolist() for tensor in given)
+            return convert(self.bb.normalize, self.get_tensor_expr(data), block, sides)
 
         return converted
 
