@@ -85,6 +85,14 @@ class QuantizedConverter(OperatorConverter):
         pairs = ([numbers(side[part]) for side in sides] for part in ("scale", "zero_point"))
         return all(np.allclose(left, right, rtol=1e-6, atol=0) for left, right in pairs)
 
+    def dequantize(self, expr: Any, tensor: Any) -> Any:
+        """The numbers that integers stand for; biases beside data of int16 are constants of int64."""
+        if not isinstance(expr, ir.GenericConst) or expr.value.dtype != "int64":
+            return super().dequantize(expr, tensor)
+        value = expr.value.numpy()
+        scale = numbers(tensor.qnn_params["scale"]).astype("float64")
+        return relax.const((value * scale).astype("float32"))
+
     def _as_seen(self, tensors: list[Any]) -> list[Any]:
         if self._is_bare:
             for tensor in tensors:

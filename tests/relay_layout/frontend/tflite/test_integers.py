@@ -205,6 +205,41 @@ def test_quantized_operators_agree_within_a_step(tmp_path: Path) -> None:
         assert np.abs(output.astype("float64") - wanted.astype("float64")).max() <= step, name
 
 
+def test_a_bias_beside_data_of_16_bits(tmp_path: Path) -> None:
+    file = TfliteFile()
+    image = file.input(IMAGE, "int16", scales=(3e-5,), zero_points=(0,))
+    generator = np.random.default_rng(7)
+    scales = np.linspace(0.01, 0.03, 5)
+    weight = file.constant(
+        generator.integers(-127, 128, (5, 3, 3, 6)).astype("int8"),
+        scales=tuple(scales),
+        zero_points=(0,) * 5,
+        axis=0,
+    )
+    bias = file.constant(
+        generator.integers(-50000, 50000, 5).astype("int64"),
+        scales=tuple(scales * 3e-5),
+        zero_points=(0,) * 5,
+    )
+    file.operator(
+        "CONV_2D",
+        [image, weight, bias],
+        (*IMAGE[:3], 5),
+        "Conv2DOptions",
+        Padding=SAME,
+        StrideH=1,
+        StrideW=1,
+        DilationHFactor=1,
+        DilationWFactor=1,
+        dtype="int16",
+        quantization={"scales": (4e-4,), "zero_points": (0,)},
+    )
+    data, given = file.finish(), generator.integers(-32768, 32768, IMAGE).astype("int16")
+    (wanted,), (found,) = reference(data, [given]), run(data, [given], tmp_path)
+    assert found.dtype == np.int16
+    assert np.abs(found.astype(int) - wanted).max() <= 1
+
+
 def test_the_manifest_says_what_integers_stand_for(tmp_path: Path) -> None:
     (tmp_path / "model.tflite").write_bytes(quantized_file())
     manifest = relay_layout.compile(tmp_path / "model.tflite").manifest
