@@ -1,8 +1,8 @@
 """Operators of com.microsoft whose weights are codes of a few bits, packed into bytes.
 
 Weights are dequantized to floats while the graph is read, or in each call if they are no constants, so that a
-product is one of floats, as ONNX Runtime computes MatMulNBits with accuracy_level 0 to 3; with 4 it rounds the
-data to bytes as well.
+product is one of floats, as ONNX Runtime computes MatMulNBits with accuracy_level 0 to 3; with 4 it rounds
+the data to bytes as well.
 """
 
 from collections.abc import Callable
