@@ -7,8 +7,9 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.input_shapes import Input
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
-from relay_layout.frontend.onnx.functions import in_one_opset, weightless
+from relay_layout.frontend.onnx.functions import weightless
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, opset_version, with_subgraphs
+from relay_layout.frontend.onnx.local_functions import inline_functions
 from relay_layout.frontend.onnx.operators import converter_of, early
 from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _NOT_NUMERIC = (0, 8, 14, 15)
 """TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
+
+_WITHIN_MODELS = "FLOAT8", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"
+"""What element types begin with whose tensors others hold here."""
 
 _STILL_READ = frozenset(
     {"GroupNormalization", "SimplifiedLayerNormalization", "ThresholdedRelu", *early.CONVERTERS}
@@ -88,16 +92,19 @@ def check_structure(model: "onnx.ModelProto", label: str) -> None:
             "upgrade onnx, or export the model with an older opset"
         )
     try:
-        checker.check_model(_checkable(model))
+        checker.check_model(_checkable(model, label))
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(f"{label} is not a valid ONNX model: {reason(error)}") from None
 
 
-def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
+def _checkable(model: "onnx.ModelProto", label: str) -> "onnx.ModelProto":
     """The model without weights, and without what the checker alone is strict about."""
     from onnx import TensorProto
 
-    light = in_one_opset(weightless(model))
+    light = weightless(model)
+    inline_functions(light, label)
     light.graph.name = light.graph.name or "graph"
     for place in (*light.opset_import, *with_subgraphs(light.graph.node)):
         if place.domain in OWN_DOMAINS:
@@ -119,14 +126,14 @@ def _checkable(model: "onnx.ModelProto") -> "onnx.ModelProto":
 
 
 def check_border(graph: "onnx.GraphProto", label: str) -> None:
-    """ModelError where an input or an output has floats of 8 bits or less, which stay within models."""
+    """ModelError where an input or an output has floats of 8 bits or anything of less, which stays inside."""
     from onnx import TensorProto
 
     weights = {tensor.name for tensor in graph.initializer}
     for kind, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
             name = TensorProto.DataType.Name(value.type.tensor_type.elem_type)
-            if name.startswith(("FLOAT8", "FLOAT4")) and value.name not in weights:
+            if name.startswith(_WITHIN_MODELS) and value.name not in weights:
                 raise ModelError(
                     f"{label}: {kind} '{value.name}' is {name.lower()}, which is not supported: "
                     "convert it within the model"

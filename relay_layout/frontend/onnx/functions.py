@@ -1,6 +1,6 @@
 """Operators that are defined by others: functions a model brings along, and those ONNX itself defines so."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay_layout.errors import ModelError
@@ -10,9 +10,9 @@ from relay_layout.frontend.onnx.graphs import (
     in_order,
     opset_version,
     place_of,
-    subgraphs,
     with_subgraphs,
 )
+from relay_layout.frontend.onnx.local_functions import inline_functions, types_of
 
 if TYPE_CHECKING:
     import onnx
@@ -47,9 +47,7 @@ def expanded(
     try:
         light = weightless(model)
         if model.functions:
-            light = in_one_opset(light)
-            _state_one_opset(light.functions, opset_version(light) or 1)
-            light = inliner.inline_local_functions(light)
+            inline_functions(light, label)
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
         # Some are defined by others that are defined so as well, and some for some shapes alone.
         expanded_before: list[str] = []
@@ -65,6 +63,8 @@ def expanded(
             light = inliner.inline_selected_functions(light, selected, False, True)
             expanded_before = operators
             operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(f"{label}: its functions cannot be expanded: {reason(error)}") from None
     for node in filter(wanted, with_subgraphs(light.graph.node)):
@@ -73,35 +73,6 @@ def expanded(
             "export the model with fixed shapes"
         )
     return light.graph.node
-
-
-def in_one_opset(light: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The model without functions of another opset than its own, whose operators are converted.
-
-    It keeps its functions where it has none of those, or where they cannot be converted. Calls state the
-    defaults of attributes that they leave out.
-    """
-    from onnx import inliner
-
-    _state_defaults_of_functions(light)
-    version = opset_version(light)
-    entries = [entry for function in light.functions for entry in function.opset_import]
-    if all(entry.version == version for entry in entries if entry.domain in OWN_DOMAINS):
-        return light
-    try:
-        return inliner.inline_local_functions(light, True)
-    except Exception:
-        return light
-
-
-def _state_one_opset(functions: Iterable["onnx.FunctionProto"], version: int) -> None:
-    """Have functions name the model's opset: the inliner leaves those of others where they are.
-
-    The checker has refused those that cannot be converted and whose operators are others in that opset.
-    """
-    for entry in (entry for function in functions for entry in function.opset_import):
-        if entry.domain in OWN_DOMAINS:
-            entry.version = version
 
 
 def _without_gaps(
@@ -113,7 +84,7 @@ def _without_gaps(
     """
     from onnx import FunctionProto, TypeProto, defs, helper, inliner, shape_inference
 
-    types = _types(shape_inference.infer_shapes(model).graph)
+    types = types_of(shape_inference.infer_shapes(model).graph)
     model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
     for number, node in enumerate(nodes):
         schema: Any = defs.get_schema(node.op_type, version, "")
@@ -135,15 +106,6 @@ def _without_gaps(
     return inliner.inline_local_functions(model)
 
 
-def _types(graph: "onnx.GraphProto") -> dict[str, "onnx.TypeProto"]:
-    """The types of a graph's tensors by name, those of its subgraphs included."""
-    found = {value.name: value.type for value in (*graph.input, *graph.value_info, *graph.output)}
-    for node in graph.node:
-        for inner in subgraphs(node):
-            found |= _types(inner)
-    return found
-
-
 def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
     """Give a node the attributes that it leaves out: the function that defines it refers to them."""
     from onnx import defs
@@ -152,19 +114,6 @@ def _state_defaults(node: "onnx.NodeProto", version: int) -> None:
     for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
-
-
-def _state_defaults_of_functions(light: "onnx.ModelProto") -> None:
-    """Give calls of the model's functions the attributes that they leave out: the inliner drops defaults."""
-    defaults = {
-        (function.domain, function.name, function.overload): function.attribute_proto
-        for function in light.functions
-    }
-    for nodes in (light.graph.node, *(function.node for function in light.functions)):
-        for node in with_subgraphs(nodes):
-            given = {attribute.name for attribute in node.attribute}
-            own = defaults.get((node.domain, node.op_type, node.overload), ())
-            node.attribute.extend(attribute for attribute in own if attribute.name not in given)
 
 
 def weightless(model: "onnx.ModelProto") -> "onnx.ModelProto":

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tflite import SqueezeOptions
 from tvm import ir, relax
-from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
+from tvm.relax.frontend.tflite.tflite_frontend import get_tensor_name
 
+from relay_layout.frontend.tflite.blocks import batch_to_space, space_to_batch
+from relay_layout.frontend.tflite.quantized import QuantizedConverter, numbers
 from relay_layout.ir import is_static, shape_of
 
 Array = NDArray[Any]
@@ -21,7 +23,7 @@ MOST_FOLDED = 4096
 """Elements of the largest result that is computed at once: shapes, places and tables, not weights."""
 
 
-class Converter(OperatorConverter):
+class Converter(QuantizedConverter):
     """TVM's converter, with constants folded on the way.
 
     Weights in bytes between real numbers ("dynamic range quantization") are taken for the numbers that they
@@ -33,14 +35,17 @@ class Converter(OperatorConverter):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         own = {
+            "BATCH_TO_SPACE_ND": self._blocks(batch_to_space),
             "CAST": self._complex(self._real_part, self.convert_map["CAST"]),
             "EXPAND_DIMS": self._expand_dims,
             "RFFT2D": self._real_fourier_transform,
             "SHAPE": self._shape,
+            "SPACE_TO_BATCH_ND": self._blocks(space_to_batch),
             "SQUEEZE": self._complex(self._squeezed_pairs, self.convert_map["SQUEEZE"]),
         }
         self.convert_map = {
-            name: self._folding(convert) for name, convert in {**self.convert_map, **own}.items()
+            name: self._folding(self.of_integers(name, convert))
+            for name, convert in {**self.convert_map, **own}.items()
         }
 
     def get_expr(self, index: int) -> Any:
@@ -86,7 +91,7 @@ class Converter(OperatorConverter):
         name = get_tensor_name(self.subgraph, tensor.tensor_idx)
         if not self.exp_tab.has_expr(name):
             value = self.get_tensor_value(tensor).astype("float32")
-            scale, zero_point = (_numbers(tensor.qnn_params[part]) for part in ("scale", "zero_point"))
+            scale, zero_point = (numbers(tensor.qnn_params[part]) for part in ("scale", "zero_point"))
             along = [1] * value.ndim
             along[int(tensor.qnn_params["axis"]) if scale.size > 1 else 0] = -1
             real = (value - zero_point.reshape(-1)[0]) * scale.reshape(along if scale.size > 1 else [])
@@ -109,6 +114,16 @@ class Converter(OperatorConverter):
             for output, value in zip(outputs, values, strict=True):
                 self.set_prefetched_node(output.tensor_idx, value)
             return None
+
+        return converted
+
+    def _blocks(self, convert: Callable[..., Any]) -> Callable[..., Any]:
+        """A converter of blocks whose sizes, and what is added or taken off, are constants."""
+
+        def converted(op: Any) -> Any:
+            data, *given = self.get_input_tensors(op)
+            block, sides = (self.get_tensor_value(tensor).tolist() for tensor in given)
+            return convert(self.bb.normalize, self.get_tensor_expr(data), block, sides)
 
         return converted
 
@@ -164,11 +179,6 @@ class Converter(OperatorConverter):
 def _elements(tensor: Any) -> int:
     """How many elements the file says that a tensor has; a shape left out is that of one number."""
     return math.prod(tensor.tensor.Shape(axis) for axis in range(tensor.tensor.ShapeLength()))
-
-
-def _numbers(value: Any) -> Array:
-    """A scale or a zero point, which TVM's converter holds as a constant."""
-    return np.asarray(value.value.numpy() if isinstance(value, ir.GenericConst) else value)
 
 
 def _computed(expression: Any) -> list[Array]:

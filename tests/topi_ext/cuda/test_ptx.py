@@ -12,15 +12,9 @@ from gpu_memory import SimulationError
 from gpu_winograd import winograd_error
 from ptx_cases import Compiled, run_ptx
 
-from tests.topi_ext.cuda import (
-    test_elementwise,
-    test_normalization,
-    test_numbers,
-    test_reductions,
-    test_rows,
-    test_winograd,
-)
+from tests.topi_ext.cuda import test_numbers, test_winograd
 from tests.topi_ext.cuda.codegen import test_bulk_copies, test_warpgroups
+from tests.topi_ext.cuda.schedule import test_elementwise, test_normalization, test_reductions, test_rows
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.compute.row_product import pack_rows
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor

@@ -14,7 +14,9 @@ from relay_layout.frontend.onnx.agreement import added, agreeing
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import (
     attention,
+    contributed_parts,
     diffusion,
+    experts,
     grouped_attention,
     linear,
     own,
@@ -173,26 +175,39 @@ def _fused_matrix_product(node: Node) -> Value:
 
 
 def _normalized_sum(operator: str, weights: int) -> Converter:
-    """A norm of a sum by so many weights, and the sum; a bias of the sum follows the weights."""
+    """A norm of a sum by so many weights, what of it is in use, and the sum, whose bias follows the weights.
+
+    Of layers there is the mean, and of both norms the reciprocal of the deviation.
+    """
 
     def convert(node: Node) -> Value:
-        if any(node.outputs[1:3]):
-            raise Unsupported(
-                "has its mean or its deviation in use, which is not supported: "
-                "compute them by operators of their own"
-            )
+        has_mean = operator == "LayerNormalization"
+        if any(node.outputs[1:2]) and not has_mean:
+            raise Unsupported("has its mean in use, which this norm has not: leave it out")
         total = added(node, node.input(0), node.input(1))
         if node.has(2 + weights):
             total = added(node, total, node.input(2 + weights))
-        return [_norm(node, operator, [total, *map(node.optional, range(2, 2 + weights))]), None, None, total]
+        outputs = node.outputs[:3] if has_mean else (*node.outputs[:1], *node.outputs[2:3])
+        given = [total, *map(node.optional, range(2, 2 + weights))]
+        if not any(outputs[1:]):
+            return [_norm(node, operator, given), None, None, total]
+        found = own.CONVERTERS[operator](_norm_node(node, operator, given, outputs))
+        return [*found, total] if has_mean else [found[0], None, found[1], total]
 
     return convert
 
 
 def _norm(node: Node, operator: str, inputs: Sequence[Value | None]) -> Value:
     """A norm over the last dimension, with the node's epsilon."""
+    inner = _norm_node(node, operator, inputs, node.outputs[:1])
+    return node.emit(node.expression(own.CONVERTERS[operator](inner)), operator.lower())
+
+
+def _norm_node(node: Node, operator: str, inputs: Sequence[Value | None], outputs: Sequence[str]) -> Node:
+    """A node of ONNX's own that gives a norm, and ``outputs`` besides it."""
     named = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
-    return _inner(replace(node, attributes=named, outputs=node.outputs[:1]), operator, inputs, 23)
+    inner = replace(node, operator=operator, attributes=named, inputs=tuple(inputs), outputs=tuple(outputs))
+    return agreeing(replace(inner, opset=23))
 
 
 def _embedding_norm(node: Node) -> Value:
@@ -250,7 +265,9 @@ def _quick_gelu(node: Node) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     **attention.CONVERTERS,
+    **contributed_parts.CONVERTERS,
     **diffusion.CONVERTERS,
+    **experts.CONVERTERS,
     **grouped_attention.CONVERTERS,
     **packed_weights.CONVERTERS,
     **rotary.CONVERTERS,

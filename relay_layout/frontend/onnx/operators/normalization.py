@@ -133,14 +133,17 @@ def _root_mean_square_normalization(node: Node) -> Value:
     shape = shape_of(data)
     axes = list(range(node.axis(node.attributes.get("axis", -1), len(shape)), len(shape)))
     epsilon = node.attributes.get("epsilon", 1e-5)
-    if is_static(shape[axes[0] :]) and isinstance(node.input(1), np.ndarray):
+    is_alone = not any(node.outputs[1:])
+    if is_alone and is_static(shape[axes[0] :]) and isinstance(node.input(1), np.ndarray):
         scale = _spread(node, node.input(1), shape[axes[0] :])
         return relax.op.nn.rms_norm(data, scale, axes=axes, epsilon=epsilon)
     wide = _widened(node, data)
     square = relax.op.mean(relax.op.multiply(wide, wide), axes, keepdims=True)
-    factor = relax.op.rsqrt(relax.op.add(square, node.like(epsilon, wide)))
+    factor = node.emit(relax.op.rsqrt(relax.op.add(square, node.like(epsilon, wide))), "factor")
     result = node.cast(node.emit(relax.op.multiply(wide, factor), "normalized"), dtype_of(data))
-    return relax.op.multiply(result, node.tensor(1))
+    result = relax.op.multiply(result, node.tensor(1))
+    # The factor is a result as ONNX Runtime has the operator.
+    return result if is_alone else [result, factor]
 
 
 def _widened(node: Node, data: Any) -> Any:

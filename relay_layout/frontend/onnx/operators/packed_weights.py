@@ -1,7 +1,8 @@
 """Operators of com.microsoft whose weights are codes of a few bits, packed into bytes.
 
-Weights are dequantized to floats while the graph is read, so that a product is one of floats, as ONNX Runtime
-computes MatMulNBits with accuracy_level 0 to 3; with 4 it rounds the data to bytes as well.
+Weights are dequantized to floats while the graph is read, or in each call if they are no constants, so that a
+product is one of floats, as ONNX Runtime computes MatMulNBits with accuracy_level 0 to 3; with 4 it rounds
+the data to bytes as well.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import block_quantization, slicing
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
@@ -35,8 +37,9 @@ _CODES = {0: np.concatenate([_FP4, -_FP4]), 1: _NF4}
 
 def _product(node: Node) -> Value:
     """[..., K] by the transposed matrix [N, K] of integers, to [..., N]."""
-    product = _multiplied(node, _numbers)
-    return relax.op.add(node.emit(product, "product"), node.tensor(5)) if node.has(5) else product
+    are_known = all(isinstance(value, np.ndarray) for value in node.inputs[1:5] if value is not None)
+    result = _multiplied(node, _numbers) if are_known else _product_of_tensors(node)
+    return relax.op.add(node.emit(result, "product"), node.tensor(5)) if node.has(5) else result
 
 
 def _product_of_codes(node: Node) -> Value:
@@ -118,6 +121,61 @@ def _numbers(node: Node, rows: int, columns: int) -> Array:
     points = _points(node, rows, blocks, bits)
     centred: Array = integers.astype("float32") - points[:, places]
     return centred * scale.reshape(rows, blocks).astype("float32")[:, places]
+
+
+def _product_of_tensors(node: Node) -> Any:
+    """The product by a matrix that is no constant, whose numbers are computed each time."""
+    bits, size = int(node.attributes.get("bits", 4)), int(node.attributes["block_size"])
+    rows, columns = int(node.attributes["N"]), int(node.attributes["K"])
+    if bits not in _BITS or node.has(4):
+        raise Unsupported(
+            f"has bits={bits} or g_idx for a matrix that is no constant, which is not supported"
+        )
+    blocks = -(-columns // size)
+    given, matrix, scales = (shape_of(node.input(place)) for place in range(3))
+    fits = [product(matrix) * 8, product(scales)] == [rows * blocks * size * bits, rows * blocks]
+    if not fits or not given or given[-1] != columns:
+        raise Unsupported(
+            f"multiplies {written(given)} by a matrix {written(matrix)} and scales {written(scales)} for "
+            f"{rows} columns of {columns} elements in blocks of {size}"
+        )
+    shape = [rows, blocks, size]
+    integers = _unpacked_tensor(node, node.tensor(1), bits, [rows, blocks * size * bits // 8])
+    wide = node.emit(node.cast(node.emit(node.reshaped(integers, shape), "integers"), "float32"), "wide")
+    point: Any = node.like(2.0 ** (bits - 1), wide)
+    if node.has(3):
+        point = node.tensor(3)
+        if dtype_of(point) == "uint8":
+            point = _unpacked_tensor(node, point, bits, [rows, -(-blocks * bits // 8)])
+            point = node.emit(relax.op.strided_slice(point, [1], [0], [blocks]), "points")
+        point = node.emit(node.expression(node.reshaped(point, [rows, blocks, 1])), "points")
+        point = node.emit(node.cast(point, "float32"), "points")
+    scale = node.emit(node.expression(node.reshaped(node.input(2), [rows, blocks, 1])), "scale")
+    centred = node.emit(relax.op.subtract(wide, point), "centred")
+    real = node.emit(relax.op.multiply(centred, node.cast(scale, "float32")), "real")
+    flat = node.emit(node.expression(node.reshaped(real, [rows, blocks * size])), "flat")
+    kept = node.emit(relax.op.strided_slice(flat, [1], [0], [columns]), "kept")
+    turned = node.emit(relax.op.permute_dims(kept, [1, 0]), "turned")
+    return relax.op.matmul(node.tensor(0), node.emit(node.cast(turned, dtype_of(node.input(0))), "matrix"))
+
+
+def _unpacked_tensor(node: Node, packed: Any, bits: int, shape: list[int]) -> Any:
+    """What :func:`unpacked` gives of a tensor that has ``shape`` as rows of bytes."""
+    data = node.emit(node.expression(node.reshaped(packed, shape)), "bytes")
+    if bits == 8:
+        return data
+    mask = relax.const(2**bits - 1, "uint8")
+    parts = [
+        node.emit(
+            relax.op.bitwise_and(
+                node.emit(relax.op.right_shift(data, relax.const(shift, "uint8")), "moved"), mask
+            ),
+            "part",
+        )
+        for shift in range(0, 8, bits)
+    ]
+    together = node.emit(relax.op.stack(parts, 2), "parts")
+    return node.emit(node.expression(node.reshaped(together, [shape[0], shape[1] * 8 // bits])), "unpacked")
 
 
 def _points(node: Node, rows: int, blocks: int, bits: int) -> Array:

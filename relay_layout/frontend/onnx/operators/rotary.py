@@ -13,13 +13,11 @@ from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 
 
 def _rotary_embedding(node: Node) -> Value:
-    """Of [N, S, H D] or [N, H, S, D], by angles whose cosines and sines are [positions, R / 2]."""
+    """Of [N, S, H D] or [N, H, S, D], by angles whose cosines and sines are [positions, R / 2].
+
+    ONNX Runtime reads the attribute ``scale`` and makes no use of it. Packed batches only have more rows.
+    """
     shape, half = shape_of(node.input(0)), shape_of(node.input(2))[-1]
-    if node.attributes.get("scale", 1.0) != 1.0 or node.attributes.get("is_packed_batching", 0):
-        raise Unsupported(
-            "has a scale or packed batches, which is not supported: "
-            "multiply its cosines and sines, and keep one row of the batch for each image"
-        )
     if len(shape) not in (3, 4) or not isinstance(shape[-1], int) or not isinstance(half, int):
         raise Unsupported(f"turns {written(shape)} where [N,S,C] or [N,H,S,D] is due")
     heads = int(node.attributes.get("num_heads", 0))

@@ -293,6 +293,24 @@ CASES: dict[str, dict[str, Any]] = {
         b=_random(8),
     )
     | {"outputs": {"y": "float32", "z": "float32"}},
+    "skip_layer_norm_and_its_mean": _case(
+        "y, m, d, z = com.microsoft.SkipLayerNormalization <epsilon=0.001> (x, k, g, b, c)",
+        {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
+        g=_random(8),
+        b=_random(8),
+        c=_random(8),
+    )
+    | {"outputs": dict.fromkeys("ymdz", "float32")},
+    "skip_rms_norm_and_its_deviation": _case(
+        "y, , d = com.microsoft.SkipSimplifiedLayerNormalization <epsilon=0.001> (x, k, g)",
+        {"x": _random(2, 3, 8), "k": _random(2, 3, 8)},
+        g=_random(8),
+    )
+    | {"outputs": dict.fromkeys("yd", "float32")},
+    "rms_norm_and_its_deviation": _case(
+        "y, d = SimplifiedLayerNormalization <epsilon=0.001> (x, g)", {"x": _random(2, 3, 8)}, g=_random(8)
+    )
+    | {"outputs": dict.fromkeys("yd", "float32")},
     "rms_norm": _case(
         "y = SimplifiedLayerNormalization <epsilon=0.001, axis=-1> (x, g)",
         {"x": _random(2, 3, 8)},

@@ -55,7 +55,21 @@ def _table(attributes: str, points: np.ndarray | None, table: np.ndarray) -> dic
     }
 
 
+def _given(
+    attributes: str, rows: int, *, points: np.ndarray | None = None, **given: np.ndarray
+) -> dict[str, Any]:
+    """A product by a matrix that is an input."""
+    more = {} if points is None else {"z": points}
+    case = _case(f"K={rows}, {attributes}", ", z" if more else "", rows)
+    return {**case, "inputs": {**case["inputs"], **given, **more}, "symbolic": False}
+
+
 CASES: dict[str, dict[str, Any]] = {
+    "given": _given("bits=4, block_size=16", 40, w=_bytes(5, 3, 8), s=_scale(15)),
+    "given_with_points": _given(
+        "bits=4, block_size=16", 40, w=_bytes(5, 3, 8), s=_scale(15), points=_bytes(10)
+    ),
+    "given_bytes": _given("bits=8, block_size=32", 64, w=_bytes(5, 2, 32), s=_scale(10), points=_bytes(10)),
     "fp4": _codes(0, 32, 5),
     "nf4": _codes(1, 17, 3),
     "table_of_bytes": _table(", bits=8", _bytes(5, 3), _bytes(5, 40)),
@@ -118,9 +132,14 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
         ),
         (
             "K=32, N=1",
+            "x, v, s, , g",
+            "has bits=4 or g_idx for a matrix that is no constant, which is not supported",
+        ),
+        (
+            "K=32, N=3",
             "x, v, s",
-            "needs a constant for its input 1, not a tensor computed at run time: "
-            "export the model with a number there, or fixed shapes",
+            "multiplies [2,32] by a matrix [1,2,8] and scales [2] for 3 columns of 32 elements in "
+            "blocks of 16",
         ),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, int2, int4, uint2, uint4
 from onnx import helper, numpy_helper, parser
 
 from relay_layout.errors import ModelError
@@ -133,7 +133,28 @@ CASES: dict[str, dict[str, Any]] = {
         "y = QuantizeLinear <output_dtype=4> (x, s)", _real(9, 8), "uint16", s=np.array(1e-4, "float32")
     ),
 }
-for _fixed in ("last_block_is_short", "quantized_blocks"):
+for _dtype, _least, _most in ((int4, -8, 7), (uint4, 0, 15), (int2, -2, 1), (uint2, 0, 3)):
+    _steps, _point = np.linspace(0.1, 0.5, 8, dtype="float32"), np.ones(8, _dtype)
+    _kept = np.clip(np.round(_WIDE / _steps) + 1, _least, _most) - 1
+    CASES[f"quantized_to_{_dtype.__name__}"] = _case(
+        "q = QuantizeLinear (x, s, z)  y = DequantizeLinear(q, s, z)", _WIDE, s=_steps, z=_point
+    ) | {"expected": [(_kept * _steps).astype("float32")], "opset": 25}
+CASES["blocks_quantized_to_int4"] = _case(
+    "q = QuantizeLinear <axis=-1, block_size=4, output_dtype=22> (x, s)"
+    "  y = DequantizeLinear <axis=-1, block_size=4> (q, s)",
+    _real(2, 3, 10),
+    s=_scale(2, 3, 3),
+)
+CASES["convolution_of_4_bits"] = _case(
+    f"q = QuantizeLinear (x, s, z)  d = DequantizeLinear(q, s, z)  w = DequantizeLinear(k, t)"
+    f"  {_CONV.replace('(x, w)', '(d, w)')}",
+    _IMAGE,
+    s=np.array(0.3, "float32"),
+    z=np.array(2, uint4),
+    k=_integer(4, 3, 3, 3, dtype=int4),
+    t=np.array(0.1, "float32"),
+)
+for _fixed in ("last_block_is_short", "quantized_blocks", "blocks_quantized_to_int4"):
     CASES[_fixed]["symbolic"] = False
 
 
@@ -164,9 +185,10 @@ def _model(node: str, scale: tuple[int, ...]) -> Any:
             "has blocks along the symbolic extent 'N': give the model's inputs fixed shapes (--input-shape)",
         ),
         (
-            "y = QuantizeLinear(x, s, z)",
+            "y = QuantizeLinear <output_dtype=6> (x, s)",
             (),
-            "quantizes to int4, which is not supported; int8, uint8, int16, uint16 are",
+            "quantizes to int32, which is not supported; "
+            "int8, uint8, int16, uint16, int2, int4, uint2, uint4 are",
         ),
     ],
 )
@@ -187,9 +209,13 @@ def test_what_is_refused(node: str, scale: tuple[int, ...], message: str) -> Non
             "(float[3] x) => (float8e5m2[3] y) { y = Cast <to=19> (x) }",
             "output 'y' is float8e5m2, which is not supported: convert it within the model",
         ),
+        (
+            "(float[3] x, float s) => (int4[3] y) { y = QuantizeLinear <output_dtype=22> (x, s) }",
+            "output 'y' is int4, which is not supported: convert it within the model",
+        ),
     ],
 )
-def test_narrow_floats_stay_inside(text: str, message: str) -> None:
+def test_less_than_bytes_stays_inside(text: str, message: str) -> None:
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> case {text}')
     with pytest.raises(ModelError) as caught:
         from_onnx(model)

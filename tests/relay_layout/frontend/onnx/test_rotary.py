@@ -32,6 +32,10 @@ CASES: dict[str, dict[str, Any]] = {
     "neighbours": _turned("interleaved=1", 4, 2, 5, 24),
     "heads": _turned("interleaved=0", 4, 2, 3, 5, 8),
     "from_a_position": _turned("interleaved=1", 4, 2, 3, 5, 8, places=FIRST),
+    "scaled": _turned("scale=2.0", 4, 2, 5, 24),
+    "packed": _turned(
+        "is_packed_batching=1, num_heads=3", 4, 1, 12, 24, places=RANDOM.integers(0, 10, (1, 12))
+    ),
     "some_features": _turned("num_heads=3, rotary_embedding_dim=4", 2, 2, 5, 24),
 }
 
@@ -43,11 +47,6 @@ def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) 
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        (
-            "<scale=2.0> (x, p, c, c)",
-            "has a scale or packed batches, which is not supported: "
-            "multiply its cosines and sines, and keep one row of the batch for each image",
-        ),
         ("<interleaved=0> (c, p, c, c)", "turns [10,4] where [N,S,C] or [N,H,S,D] is due"),
         ("<num_heads=6> (x, p, c, c)", "turns 8 features of 4 in [2,5,24]"),
         ("<interleaved=0> (x, x, c, c)", "has positions [2,5,24] where [1] or [2,5] is due"),

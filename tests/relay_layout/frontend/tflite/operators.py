@@ -192,6 +192,16 @@ def block(code: str, options: str) -> Callable[[TfliteFile, int], int]:
     return build
 
 
+def batched_blocks(file: TfliteFile, x: int) -> int:
+    """Of 9 rows and 8 columns, padded, blocks of three and two; back with a row and a column less."""
+    size = file.constant(np.array([3, 2], "int32"))
+    pads = file.constant(np.array([[0, 0], [0, 1]], "int32"))
+    blocks = file.operator("SPACE_TO_BATCH_ND", [x, size, pads], (12, 3, 4, 6), "SpaceToBatchNDOptions")
+    doubled = file.operator("ADD", [blocks, blocks], (12, 3, 4, 6), "AddOptions")
+    crops = file.constant(np.array([[1, 0], [0, 1]], "int32"))
+    return file.operator("BATCH_TO_SPACE_ND", [doubled, size, crops], (2, 8, 7, 6), "BatchToSpaceNDOptions")
+
+
 def prelu(file: TfliteFile, x: int) -> int:
     slope = file.constant(randoms(1, 1, file.tensors[x].shape[3]))
     return file.operator("PRELU", [x, slope], file.tensors[x].shape)
@@ -236,6 +246,7 @@ OPERATORS: dict[str, Callable[[TfliteFile, int], int]] = {
     "strided slice": sliced,
     "depth to space": block("DEPTH_TO_SPACE", "DepthToSpaceOptions"),
     "space to depth": block("SPACE_TO_DEPTH", "SpaceToDepthOptions"),
+    "batched blocks": batched_blocks,
     "prelu": prelu,
     "reshape": reshaped,
     "relu": unary("RELU"),

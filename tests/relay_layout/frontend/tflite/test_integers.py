@@ -139,6 +139,37 @@ def dequantized(file: TfliteFile, x: int) -> int:
     return file.operator("DEQUANTIZE", [x], IMAGE, "DequantizeOptions")
 
 
+def transposed(file: TfliteFile, x: int) -> int:
+    order = file.constant(np.array([0, 3, 1, 2], "int32"))
+    return file.operator("TRANSPOSE", [x, order], (2, 6, 9, 7), "TransposeOptions", **result(0.02, -3))
+
+
+def padded(file: TfliteFile, x: int) -> int:
+    pads = file.constant(np.array([[0, 0], [1, 2], [0, 1], [0, 0]], "int32"))
+    return file.operator("PAD", [x, pads], (2, 12, 8, 6), "PadOptions", **result(0.02, -3))
+
+
+def bent(file: TfliteFile, x: int) -> int:
+    slopes = file.constant(
+        np.linspace(-90, 120, 6).astype("int8").reshape(1, 1, 6), scales=(0.01,), zero_points=(4,)
+    )
+    return file.operator("PRELU", [x, slopes], IMAGE, **result())
+
+
+def gelu(file: TfliteFile, x: int) -> int:
+    return file.operator("GELU", [x], IMAGE, "GeluOptions", Approximate=False, **result(0.02, -100))
+
+
+def products_of_images(file: TfliteFile, x: int) -> int:
+    return file.operator("BATCH_MATMUL", [x, x], (2, 9, 7, 7), "BatchMatMulOptions", AdjY=True, **result(0.2))
+
+
+def packed(file: TfliteFile, x: int) -> int:
+    return file.operator(
+        "PACK", [x, x], (2, 2, 9, 7, 6), "PackOptions", Axis=1, ValuesCount=2, **result(0.02, -3)
+    )
+
+
 INTEGER: dict[str, Callable[[TfliteFile, int], int]] = {
     "convolution": integer_convolution,
     "depthwise": integer_depthwise,
@@ -146,6 +177,12 @@ INTEGER: dict[str, Callable[[TfliteFile, int], int]] = {
     "sum": integer_sum,
     "average": integer_average,
     "mean": integer_mean,
+    "transpose": transposed,
+    "pad": padded,
+    "prelu": bent,
+    "gelu": gelu,
+    "products_of_images": products_of_images,
+    "pack": packed,
     "requantize": requantized,
     "dequantize": dequantized,
 }
@@ -166,6 +203,41 @@ def test_quantized_operators_agree_within_a_step(tmp_path: Path) -> None:
         assert output.dtype == wanted.dtype, name
         step = 1e-6 if output.dtype == np.float32 else 1
         assert np.abs(output.astype("float64") - wanted.astype("float64")).max() <= step, name
+
+
+def test_a_bias_beside_data_of_16_bits(tmp_path: Path) -> None:
+    file = TfliteFile()
+    image = file.input(IMAGE, "int16", scales=(3e-5,), zero_points=(0,))
+    generator = np.random.default_rng(7)
+    scales = np.linspace(0.01, 0.03, 5)
+    weight = file.constant(
+        generator.integers(-127, 128, (5, 3, 3, 6)).astype("int8"),
+        scales=tuple(scales),
+        zero_points=(0,) * 5,
+        axis=0,
+    )
+    bias = file.constant(
+        generator.integers(-50000, 50000, 5).astype("int64"),
+        scales=tuple(scales * 3e-5),
+        zero_points=(0,) * 5,
+    )
+    file.operator(
+        "CONV_2D",
+        [image, weight, bias],
+        (*IMAGE[:3], 5),
+        "Conv2DOptions",
+        Padding=SAME,
+        StrideH=1,
+        StrideW=1,
+        DilationHFactor=1,
+        DilationWFactor=1,
+        dtype="int16",
+        quantization={"scales": (4e-4,), "zero_points": (0,)},
+    )
+    data, given = file.finish(), generator.integers(-32768, 32768, IMAGE).astype("int16")
+    (wanted,), (found,) = reference(data, [given]), run(data, [given], tmp_path)
+    assert found.dtype == np.int16
+    assert np.abs(found.astype(int) - wanted).max() <= 1
 
 
 def test_the_manifest_says_what_integers_stand_for(tmp_path: Path) -> None:

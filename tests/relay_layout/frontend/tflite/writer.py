@@ -10,6 +10,7 @@ import tflite
 
 TYPES = {
     "float32": tflite.TensorType.FLOAT32,
+    "int16": tflite.TensorType.INT16,
     "int32": tflite.TensorType.INT32,
     "int64": tflite.TensorType.INT64,
     "int8": tflite.TensorType.INT8,
