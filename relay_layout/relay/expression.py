@@ -167,6 +167,16 @@ class Any(metaclass=_Kind):
         return None
 
 
+class IncompleteType(metaclass=_Kind):
+    """The type of a variable that operators tell one of: what ``relay.var`` takes for no annotation, None."""
+
+    node = type(None)
+
+    def __new__(cls, kind: object = None) -> Anything:
+        del kind
+        return None
+
+
 class _FunctionKind(type):
     """The functions of trees and of modules are Relay's functions too, by whomever they are made."""
 
