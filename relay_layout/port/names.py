@@ -138,7 +138,6 @@ _REWRITE = "Relay's expression rewriters are gone; rewrite the module with tvm.r
 _TE_SCHEDULE = "TE schedules are gone from TVM; use tvm.s_tir.Schedule on te.create_prim_func"
 _BYOC = "external code generators are gone; leave the line out, relay-layout has kernels of its own"
 
-_INTEGERS = "quantized networks are computed in integers as they come; leave the line out"
 _EXPORT = "export the model to ONNX or TensorFlow Lite; use relay.frontend.from_onnx or from_tflite"
 _TENSORFLOW = (
     "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's names "
@@ -230,7 +229,6 @@ _GONE = {
     "tvm.relay.testing.tf": _TENSORFLOW,
     "tvm.relay.testing": "it is one of TVM's own test helpers; relay_layout.models has networks",
     "tvm.relay.transform.AnnotateTarget": _BYOC,
-    "tvm.relay.transform.FakeQuantizationToInteger": _INTEGERS,
     "tvm.relay.transform.MergeCompilerRegions": _BYOC,
     "tvm.relay.transform.MergeComposite": _BYOC,
     "tvm.relay.transform.PartitionGraph": _BYOC,

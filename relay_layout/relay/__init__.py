@@ -29,6 +29,7 @@ _EXPRESSION = (
     "Function",
     "GlobalVar",
     "If",
+    "IncompleteType",
     "Let",
     "TensorType",
     "Tuple",

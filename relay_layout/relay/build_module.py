@@ -18,6 +18,7 @@ from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
 from relay_layout.relay.bound_parameters import parameters_of, with_parameters
+from relay_layout.relay.building.disassembly import assembly
 from relay_layout.relay.building.results import nested, with_flat_results
 from relay_layout.relay.building.targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
@@ -98,6 +99,13 @@ class GraphExecutorFactoryModule:
     def get_lib(self) -> GraphExecutorFactoryModule:
         """This: code, weights and description are one thing."""
         return self
+
+    def get_source(self, fmt: str = "") -> str:
+        """The machine code as assembly, as the disassembler of this machine prints it.
+
+        InputError for other formats than "asm", and where there is no disassembler.
+        """
+        return assembly(self.artifact.contents[-1].library, fmt)
 
     def get_graph_json(self) -> str:
         """Inputs and outputs as a graph of a single operator, in the form of Relay's graph JSON."""

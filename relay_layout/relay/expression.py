@@ -18,7 +18,7 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import body_to_tree, function_to_tree, to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.syntax import free_variables, module_of_expression, print_text, tree
+from relay_layout.relay.syntax import free_variables, module_of_expression, print_expression, print_text, tree
 
 
 class _Kind(type):
@@ -164,6 +164,16 @@ class Any(metaclass=_Kind):
     node = type(None)
 
     def __new__(cls) -> Anything:
+        return None
+
+
+class IncompleteType(metaclass=_Kind):
+    """The type of a variable that operators tell one of: what ``relay.var`` takes for no annotation, None."""
+
+    node = type(None)
+
+    def __new__(cls, kind: object = None) -> Anything:
+        del kind
         return None
 
 
@@ -396,17 +406,15 @@ def to_relax_function(expression: tree.Expression) -> relax.Function:
 def astext(source: Anything, show_meta_data: bool = True) -> str:
     """Relay text of an expression, a function, or a Relax module or function whose operators Relay has.
 
-    Without ``show_meta_data``, large constants are only referred to.
+    :func:`relay.fromtext` reads that of a module, :func:`relay.parse_expr` that of anything else. Without
+    ``show_meta_data``, large constants are only referred to.
     """
-    if isinstance(source, TupleWrapper):
-        source = source.tuple_value
     if isinstance(source, tvm.IRModule):
-        module = to_tree(source)
-    elif isinstance(source, tree.EXPRESSIONS):
-        module = module_of_expression(source)
+        text = print_text(to_tree(source))
+    elif isinstance(source, relax.Function) and not isinstance(source, tree.Function):
+        text = print_expression(function_to_tree(source))
     else:
-        module = tree.Module({"main": function_to_tree(source)})
-    text = print_text(module)
+        text = print_expression(as_expression(source))
     return text if show_meta_data else text.split("\n#[metadata]", 1)[0]
 
 

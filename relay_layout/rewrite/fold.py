@@ -78,23 +78,43 @@ class _Folder(PyExprMutator):
         TVM refuses to divide by such a number, and takes the product for zero.
         """
         name = operator_name(call)
-        zeros = [place for place, operand in enumerate(operands) if _is_zero(operand)]
-        if name == "multiply" and zeros and shape_of(call) and "float" in dtype_of(call):
-            (place, *_), arguments = zeros, list(call.args)
-            arguments[place] = constant(constant_array(operands[place]).reshape(1))
-            return relax.op.multiply(*arguments)
-        if name not in _BY_ZERO or 1 not in zeros:
+        if name != "multiply" and name not in _BY_ZERO:
             return call
-        divisor = constant_array(operands[1])
+        zeros = [self._zero(operand) for operand in operands]
+        shape = shape_of(call) or ()
+        if name == "multiply":
+            if shape and "float" in dtype_of(call):
+                for zero, other in zip(zeros, reversed(call.args), strict=True):
+                    if zero is not None:
+                        return self._product(other, zero.reshape(1), shape)
+            return call
+        divisor = zeros[1]
+        if divisor is None:
+            return call
         if divisor.dtype.kind in "iu":
             raise ModelError(f"the model divides integers by zero ({name})")
         factor = np.copysign(_BY_ZERO[name], divisor.astype("float64"))
-        return relax.op.multiply(call.args[0], constant(np.asarray(factor).astype(divisor.dtype)))
+        return self._product(call.args[0], np.asarray(factor).astype(divisor.dtype), shape)
 
+    def _product(self, value: Expression, factor: np.ndarray, shape: Sequence[int]) -> Expression:
+        product = relax.op.multiply(value, constant(factor))
+        if shape_of(value) == shape:
+            return product
+        return relax.op.broadcast_to(self.builder_.emit(product), shape)
 
-def _is_zero(operand: Expression) -> bool:
-    """Whether it is a constant number that is zero."""
-    return isinstance(operand, Constant) and not shape_of(operand) and not constant_array(operand).any()
+    def _zero(self, operand: Expression) -> np.ndarray | None:
+        """The number that a constant number or a tensor filled with one is, where that is zero."""
+        name = operator_name(operand)
+        if name in ("zeros", "zeros_like"):
+            return np.zeros((), dtype_of(operand))
+        if name in ("full", "full_like"):
+            (fill,) = self._operands(operand.args[1])
+            found = self._zero(fill)
+            return None if found is None else found.astype(dtype_of(operand))
+        if not isinstance(operand, Constant) or shape_of(operand):
+            return None
+        array = constant_array(operand)
+        return None if array.any() else array
 
 
 def _reshaped(call: relax.Call, array: np.ndarray) -> np.ndarray:

@@ -62,8 +62,10 @@ def _pad(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -
     if not all(extent == 1 for extent in extents(value)):
         raise ModelError(f"pad_value has {len(extents(value))} dimensions; it is one number")
     if isinstance(value, Constant):
-        number = constant_array(value).reshape(-1)[0].astype(dtype_of(data))
-        return relax.op.nn.pad(data, widths, mode, number.item())
+        number = constant_array(value).reshape(-1)[0].astype(dtype_of(data)).item()
+        # Relax's attribute is a float64.
+        if not isinstance(number, int) or int(float(number)) == number:
+            return relax.op.nn.pad(data, widths, mode, number)
     return _padded_with(scope, data, widths, value)
 
 

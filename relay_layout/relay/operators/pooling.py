@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, te, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, Extent, is_static, operator_name
+from relay_layout.ir import Expression, Extent, is_static, operator_name, shape_of
 from relay_layout.layout import Layout
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain, relax_function
@@ -173,20 +173,32 @@ def _global(kind: str) -> Operator:
         places = [place for place, axis in enumerate(layout.axes) if axis.name in "HW"]
         return relax.op.max(data, places, keepdims=True)
 
-    def export(call: relax.Call) -> Mapping[str, Any] | None:
+    def averaged(call: relax.Call) -> Mapping[str, Any] | None:
         if plain(call.attrs.output_size) != (1, 1) or not _keeps_layout(call.attrs):
             return None
         return {"layout": plain(call.attrs.layout)}
 
-    average = {"relax_names": ("nn.adaptive_avg_pool2d",), "export": export} if kind == "avg" else {}
+    averages = kind == "avg"
     return Operator(
         f"nn.global_{kind}_pool2d",
         ("data",),
         build,
         "GlobalPool2DAttrs",
         signature="data, layout='NCHW', out_layout=''",
-        **average,  # type: ignore[arg-type]
+        relax_names=("nn.adaptive_avg_pool2d" if averages else "max",),
+        export=averaged if averages else _export_global_maximum,
     )
+
+
+def _export_global_maximum(call: relax.Call) -> Mapping[str, Any] | None:
+    """The layout of images whose two dimensions a maximum keeps with one element each."""
+    shape = shape_of(call.args[0])
+    if shape is None or len(shape) != 4 or not call.attrs.keepdims or call.attrs.axis is None:
+        return None
+    axes = sorted(int(axis) % 4 for axis in call.attrs.axis)
+    layouts = {(2, 3): "NCHW", (1, 2): "NHWC"}
+    layout = layouts.get((axes[0], axes[-1])) if len(axes) == 2 else None
+    return None if layout is None else {"layout": layout}
 
 
 def _adaptive(rank: int, kind: str) -> Operator:

@@ -13,18 +13,20 @@ from relay_layout.ir import Expression, dtype_of
 from relay_layout.relay.operators import quantized_convolutions, quantized_elementwise
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.fixed_point import round_to_nearest
-from relay_layout.relay.operators.operator import Operator, Scope, rank_of, scalar, scalar_like
+from relay_layout.relay.operators.operator import Exported, Operator, Scope, rank_of, scalar, scalar_like
 from relay_layout.relay.operators.quantization import (
     channelwise,
     check_dtype,
     check_dtype_attribute,
     dequantize,
+    known,
     quantize,
     requantize,
 )
 from relay_layout.relay.syntax.tree import RelayType, TensorType
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
+_REALS = ("float16", "float32")
 
 DTYPE_CODES = {"disable": 0, "int8": 1, "uint8": 2, "int32": 3}
 """How the operand of simulated quantization names a data type."""
@@ -57,9 +59,31 @@ def _quantize(scope: Scope, operands: Sequence[Expression], attributes: Attribut
 
 def _dequantize(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     check_dtype(operands[0], "the data", _INTEGERS)
-    out_dtype = check_dtype_attribute(attributes.out_dtype, ("float16", "float32"))
+    out_dtype = check_dtype_attribute(attributes.out_dtype, _REALS)
     data, scale, zero_point = operands
     return dequantize(scope, data, scale, zero_point, attributes.axis, out_dtype)
+
+
+def _exported(call: relax.Call) -> Exported | None:
+    """A call of Relax's, whose zero points are of the quantized type, where these are known."""
+    data, scale, zero_point = call.args
+    shift, axis = known(zero_point), int(call.attrs.axis)
+    if dtype_of(scale) != "float32" or shift is None or shift.dtype.kind not in "iu":
+        return None
+    return Exported(
+        [data, scale, shift.astype("int32")], {"axis": axis, "out_dtype": str(call.attrs.out_dtype)}
+    )
+
+
+def _export_quantize(call: relax.Call) -> Exported | None:
+    """Relax rounds halves to even, Relay away from zero."""
+    fits = dtype_of(call.args[0]) == "float32" and str(call.attrs.out_dtype) in _INTEGERS
+    return _exported(call) if fits else None
+
+
+def _export_dequantize(call: relax.Call) -> Exported | None:
+    fits = dtype_of(call.args[0]) in _INTEGERS and str(call.attrs.out_dtype) in _REALS
+    return _exported(call) if fits else None
 
 
 def _annotation(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
@@ -144,6 +168,8 @@ ROWS: tuple[Operator, ...] = (
         _quantize,
         "QuantizeAttrs",
         signature="data, output_scale, output_zero_point, axis=-1, out_dtype='int8'",
+        relax_names=("quantize",),
+        export=_export_quantize,
         carried=True,
     ),
     Operator(
@@ -152,6 +178,8 @@ ROWS: tuple[Operator, ...] = (
         _dequantize,
         "DequantizeAttrs",
         signature="data, input_scale, input_zero_point, axis=-1, out_dtype='float32'",
+        relax_names=("dequantize",),
+        export=_export_dequantize,
         carried=True,
     ),
     Operator(

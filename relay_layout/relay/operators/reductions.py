@@ -6,7 +6,7 @@ from typing import Any
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import Expression, dtype_of, scalar
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axes_of, one_axis_to_list
 from relay_layout.relay.operators.direct import plain, relax_function
@@ -122,10 +122,12 @@ def _variance(scope: Scope, operands: Sequence[Expression], given: Attributes) -
         count = 1
         for axis in range(len(shape)) if axes is None else axes:
             count *= shape[axis]
-        if not isinstance(count, int):
-            raise ModelError("unbiased needs the extents of the axes it reduces")
         total = relax.op.sum(squares, axes, given.keepdims)
-        result = relax.op.divide(total, scalar_like(count - 1, squares))
+        if isinstance(count, int):
+            divisor = scalar_like(count - 1, squares)
+        else:
+            divisor = relax.op.astype(scalar(scope.emit, count - 1), dtype_of(squares))
+        result = relax.op.divide(total, divisor)
     return relax.op.astype(result, dtype) if dtype == "float16" else result
 
 

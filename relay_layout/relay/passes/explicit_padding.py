@@ -25,8 +25,7 @@ _LAYOUT = {
     "nn.conv1d": "data_layout",
     "nn.conv2d": "data_layout",
     "nn.conv3d": "data_layout",
-    "nn.max_pool2d": "layout",
-    "nn.avg_pool2d": "layout",
+    **{f"nn.{kind}_pool{rank}d": "layout" for kind in ("avg", "max") for rank in (1, 2, 3)},
 }
 
 
@@ -47,12 +46,13 @@ class _Folder(PyExprMutator):
         if widths is None or not _pads_alike(name, call, pad):
             return call
         present = [int(amount) for amount in attributes.padding]
-        if name == "nn.avg_pool2d" and any(present) and not bool(attributes.count_include_pad):
+        averages = name.startswith("nn.avg_pool")
+        if averages and any(present) and not bool(attributes.count_include_pad):
             return call
         changed: dict[str, object] = {
             "padding": [old + new for old, new in zip(present, widths, strict=True)]
         }
-        if name == "nn.avg_pool2d":
+        if averages:
             changed["count_include_pad"] = True
         return with_attributes(call, [pad.args[0], *call.args[1:]], **changed)
 
@@ -74,10 +74,14 @@ def _spatial_widths(pad: relax.Call, layout: Layout) -> list[int] | None:
 
 
 def _pads_alike(name: str, call: relax.Call, pad: relax.Call) -> bool:
+    """Whether what a convolution or pooling pads with is what the padding operator adds."""
     value = float(pad.attrs.pad_value)
-    if name != "nn.max_pool2d":
-        return value == 0.0 and (name != "nn.avg_pool2d" or not bool(call.attrs.ceil_mode))
-    dtype = dtype_of(call.args[0])
-    if not dtype.startswith("float") or bool(call.attrs.ceil_mode):
+    if "_pool" not in name:
+        return value == 0.0
+    if bool(call.attrs.ceil_mode):
         return False
-    return value <= float(tvm.tirx.min_value(dtype).value)
+    return value == 0.0 if name.startswith("nn.avg_pool") else value <= _least(dtype_of(call.args[0]))
+
+
+def _least(dtype: str) -> float:
+    return float(tvm.tirx.min_value(dtype).value)

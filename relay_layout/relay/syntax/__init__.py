@@ -7,7 +7,7 @@ Nothing here needs TVM.  Whatever a file holds, reading it ends in a tree or in 
 from .equality import structurally_equal
 from .json_reader import read_json
 from .params import read_params, read_tensor, write_params
-from .printer import print_text
+from .printer import print_expression, print_text
 from .text_reader import read_expression, read_text
 from .traversal import children, free_variables, module_of_expression, post_order
 from .tree import (
@@ -52,6 +52,7 @@ __all__ = [
     "free_variables",
     "module_of_expression",
     "post_order",
+    "print_expression",
     "print_text",
     "read_expression",
     "read_json",

@@ -38,6 +38,7 @@ from .tree import (
 # The reader counts some of what is written on one line as well.
 _MAX_BLOCKS = MAX_EXPRESSION_NESTING - 4
 _LEAVES = (Var, GlobalVar, Constant)
+_HEADER = '#[version = "0.0.5"]\n'
 
 
 def print_text(module: Module) -> str:
@@ -50,9 +51,19 @@ def print_text(module: Module) -> str:
     """
     metadata = MetadataWriter()
     functions = [
-        _FunctionPrinter(name, function, metadata).text() for name, function in module.functions.items()
+        _Printer(f"function @{shorten(name)}", function, metadata, depth=1).definition(name)
+        for name, function in module.functions.items()
     ]
-    return '#[version = "0.0.5"]\n' + "\n".join(functions) + metadata.section()
+    return _HEADER + "\n".join(functions) + metadata.section()
+
+
+def print_expression(expression: Expression) -> str:
+    """The text of one expression: of a function `fn (...) { ... }`, of others after their free variables.
+
+    :func:`relay_layout.relay.syntax.read_expression` reads it back.  Raises ModelError as :func:`print_text`.
+    """
+    metadata = MetadataWriter()
+    return _HEADER + _Printer("the expression", expression, metadata, depth=0).text() + metadata.section()
 
 
 def print_type(relay_type: RelayType) -> str:
@@ -79,13 +90,17 @@ class _Prepared(NamedTuple):
     block: int
 
 
-class _FunctionPrinter:
-    """Prints one function of a module; numbers and names start anew with each."""
+class _Printer:
+    """Prints one function of a module, or an expression; numbers and names start anew with each.
 
-    def __init__(self, name: str, function: Function, metadata: MetadataWriter) -> None:
-        self._name = name
-        self._function = function
+    `depth` is how far the lines of its outermost block are indented.
+    """
+
+    def __init__(self, what: str, root: Expression, metadata: MetadataWriter, *, depth: int) -> None:
+        self._what = what
+        self._root = root
         self._metadata = metadata
+        self._depth = depth
         self._prepared: dict[int, _Prepared] = {}
         self._texts: dict[int, str] = {}
         self._bound: dict[int, str] = {}
@@ -93,9 +108,10 @@ class _FunctionPrinter:
         self._names: Counter[str] = Counter()
         self._numbered = 0
         self._blocks: list[list[str]] = []
-        self._uses: Counter[int] = Counter()
+        # Whoever asks for the text uses the root once.
+        self._uses: Counter[int] = Counter([id(root)])
         self._dotted_index = False
-        for part in post_order(function):
+        for part in post_order(root):
             self._uses.update(map(id, children(part)))
             if isinstance(part, Let):
                 self._note(part.var)
@@ -105,10 +121,15 @@ class _FunctionPrinter:
     def _note(self, variable: Var) -> None:
         self._dotted_index |= bool(re.search(r"\.[0-9]+$", variable.name))
 
+    def definition(self, name: str) -> str:
+        """The function as what a module calls by a name."""
+        assert isinstance(self._root, Function)
+        checked = _checked(name, VARIABLE_NAME, "a function")
+        return run(self._print_function(f"def @{checked}", self._root)) + "\n"
+
     def text(self) -> str:
-        """The definition."""
-        name = _checked(self._name, VARIABLE_NAME, "a function")
-        return run(self._print_function(f"def @{name}", self._function)) + "\n"
+        """The lines of the expression."""
+        return run(self._print_block(self._root)) + "\n"
 
     def _print_function(self, heading: str, function: Function) -> Step[str]:
         parameters = [self._bind(param) for param in function.params]
@@ -120,7 +141,10 @@ class _FunctionPrinter:
 
     @property
     def _indent(self) -> str:
-        return "  " * len(self._blocks)
+        return self._indent_of(len(self._blocks))
+
+    def _indent_of(self, blocks: int) -> str:
+        return "  " * (blocks - 1 + self._depth)
 
     def _print_block(self, body: Expression) -> Step[str]:
         """The lines of a block with its final expression, indented."""
@@ -181,7 +205,7 @@ class _FunctionPrinter:
             self._numbered += 1
             prepared = self._prepared.pop(key)
             # A sibling may need it within a block of its own, before it is numbered here.
-            indent = "  " * (prepared.block + 1)
+            indent = self._indent_of(prepared.block + 1)
             self._blocks[prepared.block].append(f"{indent}{self._texts[key]} = {prepared.text};")
         return self._texts[key]
 
@@ -282,7 +306,7 @@ class _FunctionPrinter:
         return self._metadata.value(value)
 
     def _error(self, message: str) -> ModelError:
-        return ModelError(f"function @{shorten(self._name)} {message}, so it cannot be printed as Relay text")
+        return ModelError(f"{self._what} {message}, so it cannot be printed as Relay text")
 
 
 def _checked(name: str, pattern: str, what: str) -> str:

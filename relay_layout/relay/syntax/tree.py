@@ -207,7 +207,7 @@ class Node:
         return Call("cast", (expression,), {"dtype": str(dtype)})
 
     def astext(self, show_meta_data: bool = True) -> str:
-        """Relay text of the expression, free variables as parameters of a function."""
+        """Relay text of the expression, which ``relay.parse_expr`` reads, free variables declared first."""
         expression: Any = self
         return _meaning().astext(expression, show_meta_data)
 

@@ -113,6 +113,16 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     return relax.transform.DeadCodeElimination()
 
 
+def FakeQuantizationToInteger(
+    hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: Sequence[str] | None = None
+) -> tvm.transform.Pass:
+    """Nothing: operators between ``qnn.dequantize`` and ``qnn.quantize`` are computed in integers by
+    :func:`relay.build`, as far as there are such, and in floats otherwise, whatever the options.
+    """
+    del hard_fail, use_qat, optional_qnn_ops
+    return relax.transform.Normalize()
+
+
 def FuseOps(fuse_opt_level: int = -1) -> tvm.transform.Pass:
     """Nothing, of which it warns: :func:`relay.build` fuses by itself, whatever the level."""
     del fuse_opt_level
@@ -217,6 +227,7 @@ __all__ = [
     "DeadCodeElimination",
     "DynamicToStatic",
     "EliminateCommonSubexpr",
+    "FakeQuantizationToInteger",
     "FoldConstant",
     "FoldExplicitPadding",
     "FoldScaleAxis",

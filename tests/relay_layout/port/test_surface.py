@@ -46,6 +46,7 @@ def test_a_name(name: str, there: bool) -> None:
         "tvm.relay.transform.LayoutConfig",
         "tvm.relay.var",
         "tvm.relay.transform.DynamicToStatic",
+        "tvm.relay.transform.FakeQuantizationToInteger",
         "tvm.relay.transform.SimplifyExpr",
         "tvm.relay.build_module.bind_params_by_name",
         "tvm.autotvm.apply_history_best",

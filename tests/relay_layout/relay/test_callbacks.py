@@ -1,5 +1,6 @@
 """Layout callbacks: what they are given, and what becomes of what they return."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,10 +26,13 @@ TEXT = """def @main(%x: Tensor[(1, 8, 10, 10), float32], %w: Tensor[(16, 8, 3, 3
 }"""
 
 
+GLOBAL_POOLING = ("nn.global_max_pool2d", "nn.global_avg_pool2d")
+
+
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
     yield
-    for name in ("nn.conv2d", "nn.relu", "add"):
+    for name in ("nn.conv2d", "nn.relu", "add", *GLOBAL_POOLING):
         callbacks.reset(name)
 
 
@@ -222,6 +226,25 @@ def test_desired_layouts_are_a_dictionary() -> None:
     assert str(error.value) == (
         """desired layouts: a dictionary such as {"nn.conv2d": ["NHWC", "default"]} is needed, not 'NHWC'"""
     )
+
+
+@pytest.mark.parametrize("name", GLOBAL_POOLING)
+def test_callbacks_of_pooling_over_the_whole_image_are_asked(name: str) -> None:
+    text = TEXT.replace("add(%2, %1)", f"{name}(%2)")
+    seen: list[Any] = []
+
+    def convert(attrs: Any, inputs: Any, *rest: Any) -> Call:
+        seen.append(dict(attrs))
+        return Call(name, tuple(inputs), {**attrs, "layout": "NHWC"})
+
+    callbacks.register_convert_op_layout(name, convert, level=11)
+    converted = transform.ConvertLayout({name: ["NHWC"]})(module(text))
+    callbacks.register_alter_op_layout(name, convert, level=11)
+    altered = transform.AlterOpLayout()(module(text))
+    for changed in (converted, altered):
+        assert re.search(rf'{name}\(%\d+, layout="NHWC"\)', printed(changed))
+    np.testing.assert_allclose(outputs(converted), outputs(module(text)), rtol=1e-5, atol=1e-5)
+    assert seen == [{"layout": "NCHW", "out_layout": ""}] * 2
 
 
 def test_a_callback_must_return_a_call() -> None:

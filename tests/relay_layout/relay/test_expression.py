@@ -262,6 +262,13 @@ def test_functions_are_called():
     assert type_of(relay.Function([x], x + 1)(y)) == ((2,), "float32")
 
 
+def test_a_variable_of_incomplete_type_gets_its_type_from_operators():
+    x, w = relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", relay.IncompleteType())
+    net = relay.nn.conv2d(x, w, channels=4, kernel_size=(3, 3))
+    assert type_of(net) == ((1, 4, 6, 6), "float32")
+    assert isinstance(w.type_annotation, relay.IncompleteType)
+
+
 def test_text_of_expressions_and_modules():
     x = relay.var("x", shape=(2,))
     function = relay.Function([x], x + relay.const(np.arange(2.0)))

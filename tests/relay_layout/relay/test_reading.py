@@ -27,6 +27,25 @@ def test_its_own_text_reads_back() -> None:
     assert relay.astext(relay.fromtext(text)) == text
 
 
+def test_text_of_an_expression_reads_back() -> None:
+    x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(3,))
+    net = relay.nn.relu(x + y)
+    function = relay.Function([y, x], net)
+    module = tvm.IRModule.from_expr(function)
+    for expression in (function, net, relay.split(net, 3, axis=1), module["main"], module["main"].body):
+        text = relay.astext(expression)
+        assert relay.astext(relay.parse_expr(text)) == text
+        assert "@" not in text
+    assert relay.astext(net).splitlines()[1:] == [
+        "free_var %x: Tensor[(2, 3), float32];",
+        "free_var %y: Tensor[(3), float32];",
+        "%0 = add(%x, %y);",
+        "nn.relu(%0)",
+    ]
+    # Parameters keep their order where text of a function is read as a module.
+    tvm.ir.assert_structural_equal(relay.fromtext(function.astext()), module)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

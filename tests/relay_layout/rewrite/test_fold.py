@@ -147,6 +147,47 @@ def test_floats_divided_by_zero(operator: Any, dtype: str, zero: float, tmp_path
         np.testing.assert_array_equal(outputs[2], compute(np.array(2, dtype), np.array(zero, dtype)))
 
 
+def _filled(dtype: str) -> dict[str, Any]:
+    return {
+        "zeros": relax.op.zeros((2, 3), dtype),
+        "full": relax.op.full((1, 3), relax.const(0, dtype), dtype),
+        "zeros_like": relax.op.zeros_like(relax.const(np.ones((2, 1), dtype))),
+    }
+
+
+@pytest.mark.parametrize("kind", _filled("float32"))
+def test_tensors_that_are_filled_with_zero_are_zero(kind: str, tmp_path: Path) -> None:
+    x = relax.Var("x", relax.TensorType((1, 3), "float32"))
+    builder = relax.BlockBuilder()
+    operators = (relax.op.divide, relax.op.floor_mod, relax.op.multiply)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            zero = builder.emit(_filled("float32")[kind])
+            outputs = [builder.emit(operator(x, zero)) for operator in operators]
+            gv = builder.emit_output(relax.Tuple([*outputs, builder.emit(relax.op.multiply(zero, x))]))
+        builder.emit_func_output(gv)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "divided.rla")
+    array = np.array([[-1, np.inf, np.nan]], "float32")
+    shape = np.broadcast_shapes((1, 3), {"full": (1, 3)}.get(kind, (2, 1)))
+    results = list(relay_layout.load(tmp_path / "divided.rla").run({"x": array}).values())
+    with np.errstate(all="ignore"):
+        expected = [array / np.float32(0), np.full((1, 3), np.nan, "float32"), array * 0, array * 0]
+    for got, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(got, np.broadcast_to(wanted, shape))
+
+
+@pytest.mark.parametrize("kind", _filled("int32"))
+def test_integers_divided_by_what_is_filled_with_zero_are_refused(kind: str) -> None:
+    x = relax.Var("x", relax.TensorType((1, 3), "int32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            gv = builder.emit_output(relax.op.divide(x, builder.emit(_filled("int32")[kind])))
+        builder.emit_func_output(gv)
+    with pytest.raises(ModelError, match=r"^the model divides integers by zero \(divide\)$"):
+        fold_constants(builder.finalize())
+
+
 def test_integers_divided_by_zero_are_refused() -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((4,), "int32"))

@@ -130,9 +130,15 @@ def test_whole_image() -> None:
     close(results[4], mean)
 
 
-def test_global_average_keeps_its_name() -> None:
-    module = imported(program('nn.global_avg_pool2d(%x, layout="NHWC")', x=X2))
-    assert 'nn.global_avg_pool2d(%x, layout="NHWC")' in print_text(to_tree(module))
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_global_pooling_keeps_its_name(kind: str) -> None:
+    for call in (f"nn.global_{kind}_pool2d(%x)", f'nn.global_{kind}_pool2d(%x, layout="NHWC")'):
+        assert call in print_text(to_tree(imported(program(call, x=X2))))
+
+
+def test_other_maxima_are_no_pooling() -> None:
+    for call in ("max(%x, axis=[2, 3])", "max(%x, axis=[1, 3], keepdims=True)", "max(%x, keepdims=True)"):
+        assert call in print_text(to_tree(imported(program(call, x=X2))))
 
 
 def adaptive(data: np.ndarray, sizes: list[int], reduce: str) -> np.ndarray:

@@ -1,9 +1,12 @@
 """Reductions against numpy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from relay_harness import evaluate, imported, program
 
+from relay_layout import relay
 from relay_layout.errors import ModelError
 from relay_layout.relay.operators import TABLE
 from relay_layout.relay.syntax.tree import Call, Var
@@ -87,6 +90,18 @@ def test_variance_takes_the_mean_it_is_given() -> None:
     np.testing.assert_allclose(biased, X.var(1), rtol=1e-5)
     np.testing.assert_allclose(unbiased, X.var(1, ddof=1, keepdims=True), rtol=1e-5)
     np.testing.assert_allclose(around_zero, np.mean(X * X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("axis", [None, 0, (0, 2), 1])
+def test_unbiased_variance_counts_unknown_extents_when_it_runs(axis: Any, dtype: str) -> None:
+    data = relay.var("x", shape=(relay.Any(), 4, relay.Any()), dtype=dtype)
+    call = relay.create_executor("vm", relay.variance(data, axis=axis, unbiased=True)).evaluate()
+    for shape in ((3, 4, 5), (2, 4, 1)):
+        array = np.random.default_rng(4).standard_normal(shape).astype(dtype)
+        expected = array.astype("float64").var(axis, ddof=1)
+        bound = 1e-5 if dtype == "float32" else 5e-3
+        np.testing.assert_allclose(call(array).numpy(), expected, rtol=bound, atol=bound)
 
 
 def test_variance_in_python_computes_its_mean() -> None:

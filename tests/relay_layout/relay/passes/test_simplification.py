@@ -40,3 +40,24 @@ def test_fusing_leaves_a_module_and_says_so() -> None:
     with pytest.warns(UserWarning, match="FuseOps leaves modules as they are: relay.build fuses by itself"):
         fused = relay.transform.FuseOps(fuse_opt_level=2)(module)
     assert relay.astext(fused) == relay.astext(module)
+
+
+def test_fake_quantization_stays_for_build_to_compute_in_integers() -> None:
+    scale, zero = relay.const(0.25), relay.const(0)
+    data = relay.var("data", shape=(1, 4, 6, 6), dtype="int8")
+    weight = np.random.default_rng(1).integers(-9, 10, (5, 4, 3, 3)).astype("int8")
+    real = [relay.qnn.dequantize(one, scale, zero) for one in (data, relay.const(weight))]
+    net = relay.qnn.quantize(relay.nn.relu(relay.nn.conv2d(*real)), relay.const(2.0), relay.const(-7))
+    module = tvm.IRModule.from_expr(net)
+    options = {"hard_fail": True, "use_qat": True, "optional_qnn_ops": ["qnn.exp"]}
+    for given in ({}, options):
+        changed = relay.transform.FakeQuantizationToInteger(**given)(module)
+        assert relay.astext(changed) == relay.astext(module)
+    image = np.random.default_rng(2).integers(-128, 128, (1, 4, 6, 6)).astype("int8")
+    windows = np.lib.stride_tricks.sliding_window_view(image.astype("float64"), (3, 3), (2, 3))
+    exact = np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight) / 16, 0) / 2
+    expected = np.clip(np.floor(exact + 0.5) - 7, -128, 127)
+    result = relay.create_executor("graph", module).evaluate()(image).numpy()
+    away_from_ties = exact % 1 != 0.5
+    np.testing.assert_array_equal(result[away_from_ties], expected[away_from_ties])
+    assert result.dtype == "int8"

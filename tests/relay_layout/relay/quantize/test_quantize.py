@@ -72,6 +72,18 @@ def error(found: np.ndarray) -> float:
     return float(np.abs(found - exact()).max() / np.abs(exact()).max())
 
 
+def test_a_quantized_network_prints_as_relay() -> None:
+    module, params = network()
+    with qconfig(global_scale=12.0, skip_conv_layers=[]):
+        quantized = quantize(module, params)
+    text = relay.astext(quantized)
+    assert text.count("qnn.quantize(") >= 4 and text.count("qnn.dequantize(") >= 4
+    again = relay.fromtext(text)
+    assert relay.astext(again) == text
+    # Halves are rounded away from zero instead of to even.
+    np.testing.assert_allclose(computed(again), computed(quantized), atol=0.05 * np.abs(exact()).max())
+
+
 CONFIGURATIONS: list[tuple[dict[str, Any], dict[tuple[str, str], int], float]] = [
     (
         {"global_scale": 12.0},

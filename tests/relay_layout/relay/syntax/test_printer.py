@@ -18,6 +18,7 @@ from relay_layout.relay.syntax import (
     TupleGetItem,
     TupleType,
     Var,
+    print_expression,
     print_text,
     read_text,
     structurally_equal,
@@ -55,6 +56,21 @@ def test_whole_module() -> None:
         "\n"
     )
     assert metadata.count("relay.Constant") == 2
+
+
+def test_function_and_expression_alone() -> None:
+    x = Var("x", TensorType((2,), "float32"))
+    relu = Call("nn.relu", (x,))
+    body = Call("add", (relu, relu))
+    head = '#[version = "0.0.5"]\n'
+    assert print_expression(Function((x,), body)) == (
+        f"{head}fn (%x: Tensor[(2), float32]) {{\n  %0 = nn.relu(%x);\n  add(%0, %0)\n}}\n"
+    )
+    assert print_expression(body) == (
+        f"{head}free_var %x: Tensor[(2), float32];\n%0 = nn.relu(%x);\nadd(%0, %0)\n"
+    )
+    with pytest.raises(ModelError, match=r"^the expression binds variable %x twice, or uses it before"):
+        print_expression(Let(x, relu, x))
 
 
 def test_blocks() -> None:
