@@ -11,6 +11,7 @@ from typing import Any
 
 from relay_layout.artifact.fields import shown
 from relay_layout.errors import ArtifactError, InputError
+from relay_layout.long_expressions import cut
 
 Shapes = Mapping[str, Sequence[int]]
 """Shapes of inputs by name."""
@@ -65,6 +66,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _FUNCTIONS = frozenset(("ceil", "float", "floor", "trunc"))
 _EXTREMES = frozenset(("max", "min"))
 
+BROADCASTING = "; to broadcast the 1, compile the model for these sizes (--input-shape)"
+"""What to do about an extent of 1 where another one is due, in a message."""
+
 _LETTERS = 200
 """Of what is no condition, how many a message shows."""
 
@@ -98,18 +102,31 @@ class Condition:
 
     def check(self, shapes: Shapes) -> None:
         """InputError where the condition does not hold for these shapes."""
+        advice = ""
         try:
-            holds = self._value(shapes)
+            (holds,) = self._values(self.steps, shapes)
+            if not holds:
+                advice = self._broadcasting(shapes)
         except (ArithmeticError, ValueError):
             # By zero, or an integer of what is no number.
             holds = False
         if not holds:
             sizes = ", ".join(f"{name} = {shapes[owner][axis]}" for name, (owner, axis) in self._read.items())
-            raise InputError(f"the model was exported for inputs of which {self.text}, got {sizes}")
+            raise InputError(
+                f"the model was exported for inputs of which {cut(self.text)}, got {sizes}{advice}"
+            )
 
-    def _value(self, shapes: Shapes) -> Any:
+    def _broadcasting(self, shapes: Shapes) -> str:
+        """What to do where one of two extents that have to be equal is 1, which others broadcast."""
+        *sides, comparison = self.steps
+        if comparison != "==" or isinstance(sides[-1], int | float):
+            return ""
+        return BROADCASTING if 1 in self._values(sides, shapes) else ""
+
+    @staticmethod
+    def _values(steps: Sequence[Step], shapes: Shapes) -> Sequence[Any]:
         values: list[Any] = []
-        for step in self.steps:
+        for step in steps:
             if isinstance(step, tuple):
                 name, axis = step
                 values.append(shapes[name][axis])
@@ -120,7 +137,7 @@ class Condition:
             else:
                 right, left = values.pop(), values.pop()
                 values.append(_BINARY[step](left, right))
-        return values.pop()
+        return values
 
     def _postfix(self, node: ast.AST) -> Iterator[Step]:
         match node:
@@ -167,4 +184,4 @@ class Condition:
             yield operation
 
 
-__all__ = ["Condition", "Shapes", "Step"]
+__all__ = ["BROADCASTING", "Condition", "Shapes", "Step"]

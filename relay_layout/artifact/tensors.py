@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from relay_layout.artifact import fields
-from relay_layout.artifact.conditions import Condition
+from relay_layout.artifact.conditions import BROADCASTING, Condition
 from relay_layout.artifact.memory_order import how_to_order, is_in_order, show_memory, show_order
 from relay_layout.artifact.quantization import Quantization
 from relay_layout.errors import ArtifactError, InputError
@@ -216,6 +216,7 @@ def check_inputs(
                 raise InputError(
                     f"input {spec.name!r}: dimension {axis} ({want!r}) is {have}, "
                     f"but input {owner!r} has {want} = {size}"
+                    f"{BROADCASTING if 1 in (size, have) else ''}"
                 )
         if not is_in_order(array, spec.memory_order):
             refused = spec.declared if permute is None else not permute

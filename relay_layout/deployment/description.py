@@ -6,6 +6,7 @@ from relay_layout.artifact import Condition, Manifest, TensorSpec
 from relay_layout.artifact.manifest import Build, WeightEntry
 from relay_layout.artifact.target import architecture_of
 from relay_layout.host import x86_words
+from relay_layout.long_expressions import cut
 from topi_ext.arm_features import capability
 
 VERSION = 1
@@ -58,7 +59,7 @@ def _tensor(kind: str, spec: TensorSpec) -> str:
 
 
 def _condition(condition: Condition, inputs: Sequence[TensorSpec]) -> str:
-    return _words("condition", _quoted(condition.text), *_steps(condition, inputs))
+    return _words("condition", _quoted(cut(condition.text)), *_steps(condition, inputs))
 
 
 def _steps(condition: Condition, inputs: Sequence[TensorSpec]) -> Iterator[object]:

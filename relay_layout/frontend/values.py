@@ -17,11 +17,15 @@ from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.ir import Extent, as_extent
+from relay_layout.long_expressions import cut
 
 Array = NDArray[Any]
 
 FAR = 2**31 - 1
 """Where ONNX files write "to the end" they use this or more; no extent is that large."""
+
+_LETTERS = 60
+"""Of an extent, how many a message shows."""
 
 _INTEGER = re.compile(r"T\.int\d+\((-?\d+)\)")
 
@@ -135,5 +139,5 @@ def written_type(dtype: str, shape: Sequence[Extent]) -> str:
 
 
 def written(shape: Sequence[Extent]) -> str:
-    """A shape as messages show it: ``[N,3,224,224]``."""
-    return _INTEGER.sub(r"\1", "[" + ",".join(str(extent) for extent in shape) + "]")
+    """A shape as messages show it: ``[N,3,224,224]``, of what is long a part alone."""
+    return "[" + ",".join(cut(_INTEGER.sub(r"\1", str(extent)), _LETTERS) for extent in shape) + "]"

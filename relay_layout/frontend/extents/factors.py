@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import gcd, prod
 
 from tvm import tirx
 
 from relay_layout.frontend.extents.arithmetic import product, same, simplify
 from relay_layout.frontend.extents.residues import slope
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, factors
 
 Pair = tuple[Extent, Extent]
 
@@ -64,4 +65,18 @@ def _without_common(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[li
     return ones, others
 
 
-__all__ = ["pairs_of_factors"]
+def without_shared(shape: Sequence[Extent], goal: Sequence[Extent]) -> tuple[list[Extent], list[Extent]]:
+    """What two products multiply, without factors of both: less to prove and to divide."""
+    apart = [[factors(simplify(extent)) for extent in extents] for extents in (shape, goal)]
+    numbers = [prod(number for number, _ in each) for each in apart]
+    left, right = ([factor for _, others in each for factor in others] for each in apart)
+    for factor in list(right):
+        twin = next((other for other in left if same(other, factor)), None)
+        if twin is not None:
+            left.remove(twin)
+            right.remove(factor)
+    shared = gcd(*numbers) if all(numbers) else 1
+    return [numbers[0] // shared, *left], [numbers[1] // shared, *right]
+
+
+__all__ = ["pairs_of_factors", "without_shared"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from tvm import relax, sym
+from tvm import relax, sym, tirx
 
 from relay_layout.frontend.torch.node import Converter, argument, is_negative, value_of
 from relay_layout.ir import Expression, Extent, dtype_of, same_extent, shape_of
@@ -135,7 +135,7 @@ _BY_NAME: dict[str, Callable[[Any, Any], Wanted]] = {
 def _alike(
     operands: Sequence[Any], places: Mapping[Any, Mapping[int, int]], node: Any, importer: Any
 ) -> Wanted:
-    """Of each dimension of the result one extent for all operands, a number where one of them has it.
+    """Of each dimension of the result one extent for all operands, which others can best be cast to.
 
     ``places`` are the dimensions of the result by those of each operand.
     """
@@ -146,9 +146,19 @@ def _alike(
         alike = {own: place for own, place in places[operand].items() if _is(operand, own, node, place)}
         wanted.append((operand, alike))
         for own, place in alike.items():
-            if place not in chosen or isinstance(extents[own], int):
+            if place not in chosen or _is_plainer(extents[own], chosen[place]):
                 chosen[place] = extents[own]
     return [(operand, {own: chosen[place] for own, place in alike.items()}) for operand, alike in wanted]
+
+
+def _is_plainer(extent: Extent, other: Extent) -> bool:
+    """Whether tensors are rather cast to this one: to numbers, and to what is computed before variables.
+
+    TVM would put what a tensor is cast from in place of a variable.
+    """
+    if isinstance(other, tirx.Var):
+        return not isinstance(extent, tirx.Var)
+    return isinstance(extent, int) and not isinstance(other, int)
 
 
 def _tensors(nodes: Sequence[Any], importer: Any) -> Any:
@@ -200,9 +210,18 @@ def _cast(importer: Any, operand: Any, extents: Mapping[int, Extent]) -> None:
         if numbers or same_extent(held, extent) or equal(held, extent):
             continue
         shape[axis] = extent
-    if not all(map(same_extent, shape, shape_of(value) or ())):
+    if any(map(_is_of, shape_of(value) or (), shape)):
+        importer.env[operand] = importer.block_builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))
+    elif not all(map(same_extent, shape, shape_of(value) or ())):
         kind = relax.TensorType(relax.ShapeExpr(shape), dtype_of(value))
         importer.env[operand] = importer.block_builder.match_cast(value, kind)
+
+
+def _is_of(held: Extent, extent: Extent) -> bool:
+    """Whether what is held is computed of the variable that it is to be: TVM would replace that endlessly."""
+    if not isinstance(extent, tirx.Var) or isinstance(held, int) or same_extent(held, extent):
+        return False
+    return any(extent.same_as(variable) for variable in tirx.analysis.undefined_vars(held))
 
 
 __all__ = ["agreeing"]

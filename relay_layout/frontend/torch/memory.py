@@ -6,6 +6,7 @@ elements, is computed from the memory order that its operand has in PyTorch.
 """
 
 from collections.abc import Sequence
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from relay_layout.frontend.torch.graphs import all_nodes
 from relay_layout.frontend.torch.node import Converter, argument
 from relay_layout.ir import Expression, is_static
 from relay_layout.order_marker import to_dim_order
+
+_MULTIPLE = lcm(*range(1, 17))
+"""Of what an open extent is taken to be to compare strides."""
 
 
 def check_strides(program: Any, decomposed: Any, label: str) -> None:
@@ -66,13 +70,14 @@ def _numbers(extents: Sequence[Any]) -> list[int]:
 def _number(extent: Any) -> int:
     expression = extent.node.expr
     symbols = sorted(expression.free_symbols, key=str)
-    values = {symbol: _above_one(symbol) for symbol in symbols}
+    values = {symbol: _divisible(symbol) for symbol in symbols}
     return int(expression.subs(values))
 
 
-def _above_one(symbol: Any) -> int:
+def _divisible(symbol: Any) -> int:
+    """A number that views in parts divide: quotients of extents, and by these, are no zeros."""
     # Symbols are called s and a number, and what is called so is one extent wherever it occurs.
-    return 2 + int("".join(filter(str.isdigit, str(symbol))) or 0)
+    return _MULTIPLE * (1 + int("".join(filter(str.isdigit, str(symbol))) or 0))
 
 
 def _clone(node: Any, importer: Any) -> Expression:

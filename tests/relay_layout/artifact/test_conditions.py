@@ -4,6 +4,7 @@ import pytest
 from artifact_harness import make_manifest
 
 from relay_layout.artifact import Condition, Manifest
+from relay_layout.artifact.conditions import BROADCASTING
 from relay_layout.errors import ArtifactError, InputError
 
 RANKS = {"x": 4, "y": 1}
@@ -35,6 +36,34 @@ def test_what_does_not_hold_says_the_sizes() -> None:
         "the model was exported for inputs of which x.shape[2] % y.shape[0] == 0, "
         "got x.shape[2] = 48, y.shape[0] = 7"
     )
+
+
+def test_a_long_condition_is_cut() -> None:
+    half, text = "(x.shape[2] // 2)", "y.shape[0]"
+    for _ in range(20):
+        text = f"max({text} - {half}, 0)"
+    with pytest.raises(InputError) as raised:
+        Condition(f"{half} == {text} + 1", RANKS).check(SHAPES)
+    told, _, got = str(raised.value).partition(", got ")
+    cut = f"max(max(max(max(...) - (...), 0) - {half}, 0) - {half}, 0) + 1"
+    assert told == f"the model was exported for inputs of which {half} == {cut}"
+    assert got == "x.shape[2] = 48, y.shape[0] = 7" + BROADCASTING
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("x.shape[0] - 1 == y.shape[0]", True),
+        ("x.shape[2] == y.shape[0] - 6", True),
+        ("x.shape[0] == y.shape[0]", False),
+        ("x.shape[2] % 4 == 1", False),
+        ("x.shape[0] - 1 > y.shape[0]", False),
+    ],
+)
+def test_what_to_do_about_an_extent_of_one(text: str, is_told: bool) -> None:
+    with pytest.raises(InputError) as raised:
+        Condition(text, RANKS).check(SHAPES)
+    assert str(raised.value).endswith(BROADCASTING) == is_told
 
 
 def test_nothing_is_divided_by_a_size_of_zero() -> None:

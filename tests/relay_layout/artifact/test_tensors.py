@@ -77,6 +77,11 @@ def test_check_inputs_messages() -> None:
             {"ids": ids, "mask": np.zeros(3, bool)},
             "input 'mask': dimension 0 ('n') is 3, but input 'ids' has n = 2",
         ),
+        (
+            {"ids": ids, "mask": np.zeros(1, bool)},
+            "input 'mask': dimension 0 ('n') is 1, but input 'ids' has n = 2; to broadcast the 1, "
+            "compile the model for these sizes (--input-shape)",
+        ),
     ]
     for arrays, message in cases:
         with pytest.raises(InputError) as caught:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.agreement import joinable, with_channels
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
@@ -17,6 +16,7 @@ from relay_layout.frontend.operators.convolving import (
     ConvolutionOperator,
 )
 from relay_layout.frontend.operators.sliding_windows import Window
+from relay_layout.frontend.operators.square_matrices import of_square_matrices
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants
@@ -195,26 +195,21 @@ def _einsum(node: Node) -> Value:
 
 def _determinant(node: Node) -> Value:
     """Of each matrix of [..., N, N]."""
-    found = _of_square_matrices(node, determinants, "takes the determinant of")
-    return node.reshaped(found, shape_of(node.input(0))[:-2])
+    return _of_square_matrices(node, determinants, "takes the determinant of")
 
 
 def inverse(node: Node) -> Value:
     """Of each matrix of [..., N, N]; com.microsoft has it."""
-    return node.reshaped(_of_square_matrices(node, inverses, "inverts"), shape_of(node.input(0)))
+    return _of_square_matrices(node, inverses, "inverts")
 
 
 def _of_square_matrices(node: Node, compute: Callable[[Any], Any], verb: str) -> Any:
-    """The first result of ``compute`` of all the matrices, one after another."""
     shape = shape_of(node.input(0))
     if len(shape) < 2 or not node.requirements.assume_equal(*shape[-2:]):
         raise Unsupported(f"{verb} {written(shape)}, which is no square matrix")
     if not dtype_of(node.input(0)).startswith("float"):
         raise Unsupported(f"{verb} {dtype_of(node.input(0))}, which is not supported: cast it to float32")
-    flat = node.expression(node.reshaped(node.input(0), [product(shape[:-2]), *shape[-2:]]))
-    flat = node.emit(flat, "matrices")
-    found = node.builder.call_te(compute, flat, primfunc_name_hint=compute.__name__)
-    return node.emit(relax.TupleGetItem(node.emit(found), 0), "found")
+    return of_square_matrices(node.builder, compute, node.tensor(0))
 
 
 CONVERTERS: dict[str, Converter] = {

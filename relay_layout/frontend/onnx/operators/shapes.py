@@ -1,13 +1,13 @@
 """ONNX operators that move, join or pick elements without computing with them."""
 
 from collections.abc import Callable, Sequence
-from math import gcd, prod
 from typing import Any
 
 import numpy as np
 from tvm import relax, tirx
 
 from relay_layout.frontend.extents.arithmetic import product, same, simplify
+from relay_layout.frontend.extents.factors import without_shared
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
 from relay_layout.frontend.operators.ranges import open_range
@@ -22,7 +22,7 @@ from relay_layout.frontend.values import (
     shape_of,
     written,
 )
-from relay_layout.ir import Extent, factors, is_static
+from relay_layout.ir import Extent, is_static
 
 
 def _identity(node: Node) -> Value:
@@ -68,13 +68,13 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
     if len(inferred) > 1 or any(isinstance(extent, int) and extent < -1 for extent in goal):
         raise failure
     if not inferred:
-        total, wanted = map(product, _without_shared(shape, goal))
+        total, wanted = map(product, without_shared(shape, goal))
         if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
             raise failure
         node.requirements.equal(total, wanted)
         return goal
     rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
-    total, known = map(product, _without_shared(shape, rest))
+    total, known = map(product, without_shared(shape, rest))
     if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
         raise failure
     if not (isinstance(known, int) and known == 1):
@@ -82,20 +82,6 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
     resolved = list(goal)
     resolved[inferred[0]] = total if isinstance(known, int) and known == 1 else simplify(total // known)
     return resolved
-
-
-def _without_shared(shape: list[Extent], goal: list[Extent]) -> tuple[list[Extent], list[Extent]]:
-    """What two products multiply, without factors of both: less to prove and to divide."""
-    apart = [[factors(simplify(extent)) for extent in extents] for extents in (shape, goal)]
-    numbers = [prod(number for number, _ in each) for each in apart]
-    left, right = ([factor for _, others in each for factor in others] for each in apart)
-    for factor in list(right):
-        twin = next((other for other in left if same(other, factor)), None)
-        if twin is not None:
-            left.remove(twin)
-            right.remove(factor)
-    shared = gcd(*numbers) if all(numbers) else 1
-    return [numbers[0] // shared, *left], [numbers[1] // shared, *right]
 
 
 def _flatten(node: Node) -> Value:

@@ -16,6 +16,8 @@ from tvm import sym, te, tirx
 from tvm.ir import Range
 
 from relay_layout.errors import ModelError
+from relay_layout.frontend.extents.arithmetic import as_expression, product
+from relay_layout.frontend.extents.factors import without_shared
 from relay_layout.frontend.torch.node import Converter, value_of
 from relay_layout.ir import Expression, Extent
 
@@ -126,7 +128,19 @@ def _operands(node: Any, importer: Any) -> list[Any]:
     return [value_of(importer, value) for value in node.args]
 
 
-def _arithmetic(compute: Callable[[Any, Any], Any], of_tvm: Callable[[Any, Any], Any] | None = None) -> Any:
+def _quotient(left: Extent, right: Extent) -> Extent:
+    """Rounded down, without what both multiply, of which TVM's analyzer may find no end."""
+    dividend, divisor = map(product, without_shared([left], [right]))
+    if isinstance(divisor, int) and divisor == 1:
+        return dividend
+    return tirx.floordiv(as_expression(dividend), as_expression(divisor))
+
+
+def _arithmetic(
+    compute: Callable[[Any, Any], Any],
+    of_tvm: Callable[[Any, Any], Any] | None = None,
+    of_extents: Callable[[Any, Any], Any] | None = None,
+) -> Any:
     """Of integers as extents are computed, of floats as doubles."""
 
     def convert(node: Any, importer: Any) -> Any:
@@ -135,7 +149,7 @@ def _arithmetic(compute: Callable[[Any, Any], Any], of_tvm: Callable[[Any, Any],
             return compute(left, right)
         floats = any(isinstance(one, float | OpenFloat) for one in (left, right))
         if not floats and compute is not operator.truediv:
-            return (of_tvm or compute)(left, right)
+            return (of_extents or of_tvm or compute)(left, right)
         if of_tvm is not None:
             return OpenFloat(of_tvm(*(_expression(one) for one in (left, right))))
         return _combined(compute, _real(left), _real(right))
@@ -215,7 +229,7 @@ CONVERTERS: dict[str, Converter] = {
     "add": _arithmetic(operator.add),
     "sub": _arithmetic(operator.sub),
     "mul": _arithmetic(operator.mul),
-    "floordiv": _arithmetic(operator.floordiv, tirx.floordiv),
+    "floordiv": _arithmetic(operator.floordiv, tirx.floordiv, _quotient),
     "mod": _arithmetic(operator.mod, tirx.floormod),
     "pow": _power,
     "truediv": _arithmetic(operator.truediv),

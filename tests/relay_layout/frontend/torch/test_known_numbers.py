@@ -27,6 +27,15 @@ class Patches(torch.nn.Module):
         return self.project(self.norm(cut.reshape(batch, rows * columns, channels * self.side**2)))
 
 
+class Windows(torch.nn.Module):
+    """Squares of pixels by channels, as many as there are: their number is for PyTorch to find."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, channels, height, width = x.shape
+        cut = x.reshape(batch, channels, height // 4, 4, width // 4, 4).permute(0, 2, 4, 1, 3, 5)
+        return cut.reshape(batch, -1, channels, 16) * 2
+
+
 class Shrunk(torch.nn.Module):
     """Attention among the pixels that are left, beside these pixels: of a small example it is one."""
 
@@ -74,3 +83,10 @@ def test_patches(tmp_path: Path) -> None:
     assert_agrees(session, network, (torch.rand(3, 3, 15, 21),))
     with pytest.raises(InputError, match=r"x\.shape\[2\]"):
         session.run({"x": torch.rand(1, 3, 16, 21)})
+
+
+def test_a_number_of_windows_that_is_left_to_be_found(tmp_path: Path) -> None:
+    network = Windows().eval()
+    images = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)
+    session = session_of(network, tmp_path, (torch.rand(2, 3, 16, 24),), dynamic_shapes=images)
+    assert_agrees(session, network, (torch.rand(3, 3, 8, 12),))

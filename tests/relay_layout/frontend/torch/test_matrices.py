@@ -1,0 +1,62 @@
+"""Inverses, determinants and solutions, beside PyTorch's."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from relay_layout import from_torch  # noqa: E402
+from relay_layout.errors import ModelError  # noqa: E402
+from tests.relay_layout.frontend.torch.harness import Every, Functions, assert_agrees, session_of  # noqa: E402
+
+torch.manual_seed(0)
+
+COLUMNS, BATCH = torch.randn(4, 3), torch.randn(5, 1, 4, 3)
+
+
+def operations(dtype: torch.dtype) -> Functions:
+    columns, batch = COLUMNS.to(dtype), BATCH.to(dtype)
+    return {
+        "inverse": torch.inverse,
+        "inverse without a check": lambda x: torch.linalg.inv_ex(x)[0],
+        "inverse of one": lambda x: torch.linalg.inv(x[0]),
+        "determinant": torch.linalg.det,
+        "determinant of one": lambda x: torch.linalg.det(x[0]),
+        "columns": lambda x: torch.linalg.solve(x, columns),
+        "columns of batches": lambda x: torch.linalg.solve(x, batch),
+        "a vector": lambda x: torch.linalg.solve(x[0], columns[:, 0]),
+        "a vector for each": lambda x: torch.linalg.solve(x, x[..., 0] + 1),
+        "from the right": lambda x: torch.linalg.solve(x, columns.T, left=False),
+        "a negative power": lambda x: torch.linalg.matrix_power(x, -2),
+        "without a check": lambda x: torch.linalg.solve_ex(x, columns)[0],
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_operations(dtype: torch.dtype, tmp_path: Path) -> None:
+    model, x = Every(operations(dtype)).eval(), torch.randn(2, 4, 4).to(dtype)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_an_open_number_of_matrices(tmp_path: Path) -> None:
+    model, x = Every({"inverse": torch.inverse, "determinant": torch.linalg.det}).eval(), torch.randn(2, 3, 3)
+    session = session_of(model, tmp_path, (x,), dynamic_shapes=(({0: torch.export.Dim("n")},),))
+    for count in (1, 5):
+        assert_agrees(session, model, (torch.randn(count, 3, 3),))
+
+
+def test_a_program_that_changes_a_tensor(tmp_path: Path) -> None:
+    def changed(x: torch.Tensor) -> torch.Tensor:
+        held = x.clone()
+        held[:, 0].add_(1)
+        return torch.inverse(held)
+
+    model, x = Every({"changed": changed}).eval(), torch.randn(2, 4, 4)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_what_is_told_of_singular_matrices_is_refused() -> None:
+    model = Every({"told": lambda x: torch.linalg.inv_ex(x).info}).eval()
+    with pytest.raises(ModelError, match="of linalg_inv_ex only the first result is supported"):
+        from_torch(torch.export.export(model, (torch.eye(3),)))
