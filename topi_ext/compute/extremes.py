@@ -23,4 +23,30 @@ def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bo
     return te.compute([1 if axis in reduced else data.shape[axis] for axis in kept], element, name=EXTREME)
 
 
-__all__ = ["extreme"]
+def first_place(data: te.Tensor, keepdims: bool, *, largest: bool) -> te.Tensor:
+    """The place of the largest or smallest element along the last axis, int64; the first of several.
+
+    Found as the first element that equals the extreme, which vectors do: that of pairs of an element and its
+    place is not taken by any. 0 where no element is a number.
+    """
+    axis, length = len(data.shape) - 1, data.shape[-1]
+    limit = extreme(data, [axis], True, largest=largest)
+    place = te.reduce_axis((0, length), "place")
+    rows = [*data.shape[:-1], 1] if keepdims else list(data.shape[:-1])
+    none = tirx.max_value("int32")
+
+    def first(*index: tirx.Var) -> tirx.Expr:
+        row = index[:axis]
+        found = tirx.Select(data(*row, place) == limit(*row, 0), place.var.astype("int32"), none)
+        return te.min(found, axis=place)
+
+    places = te.compute(rows, first, name="places")
+    zero = tirx.const(0, "int64")
+    return te.compute(
+        rows,
+        lambda *index: tirx.Select(places(*index) == none, zero, places(*index).astype("int64")),
+        name="first_place",
+    )
+
+
+__all__ = ["extreme", "first_place"]

@@ -43,7 +43,7 @@ from relay_layout.lower.legalize.elementwise import (
 )
 from relay_layout.lower.legalize.image_tiles import tiled_call
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
-from relay_layout.lower.legalize.reductions import softmax_call
+from relay_layout.lower.legalize.reductions import first_place_in_vectors, softmax_call
 from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
 from relay_layout.lower.legalize.row_blocks import in_blocks, is_by_blocks
@@ -285,6 +285,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(COMPUTES, transcendental_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
+    **dict.fromkeys(("argmax", "argmin"), first_place_in_vectors),
     **dict.fromkeys(("sort", "argsort"), sort_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,

@@ -9,7 +9,7 @@ from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.lower.legalize.elementwise import ordered_call
 from topi_ext.compute import transcendental
-from topi_ext.compute.extremes import extreme
+from topi_ext.compute.extremes import extreme, first_place
 
 
 def softmax_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -85,4 +85,22 @@ def first_place_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
     return relax.op.maximum(found, constant(np.array(0, dtype_of(call))))
 
 
-__all__ = ["extreme_call", "first_place_call", "layer_norm_call", "rms_norm_call", "softmax_call"]
+def first_place_in_vectors(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """As :func:`first_place_call`; along a last axis of known extent in vectors, for processors."""
+    data, shape, axis = call.args[0], shape_of(call.args[0]) or (), call.attrs.axis
+    is_last = bool(shape) and axis is not None and int(axis) % len(shape) == len(shape) - 1
+    if not is_last or not isinstance(shape[-1], int) or dtype_of(data) == "bool":
+        return first_place_call(builder, call)
+    name = operator_name(call)
+    compute = partial(first_place, largest=name == "argmax")
+    return builder.call_te(compute, data, bool(call.attrs.keepdims), primfunc_name_hint=name)
+
+
+__all__ = [
+    "extreme_call",
+    "first_place_call",
+    "first_place_in_vectors",
+    "layer_norm_call",
+    "rms_norm_call",
+    "softmax_call",
+]
