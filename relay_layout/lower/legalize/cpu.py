@@ -5,17 +5,13 @@ the layout that the kernel reads fastest.
 """
 
 from collections.abc import Callable
-from functools import partial
-from math import prod
 from typing import Any
 
-import numpy as np
 from tvm import relax, te, topi
 
 from relay_layout.ir import (
     Constant,
     Expression,
-    as_extent,
     constant_array,
     dtype_of,
     ints,
@@ -43,6 +39,7 @@ from relay_layout.lower.legalize.elementwise import (
 )
 from relay_layout.lower.legalize.image_tiles import tiled_call
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
+from relay_layout.lower.legalize.poolings import adaptive_pooling_call, plain_pooling_call, pooling_call
 from relay_layout.lower.legalize.reductions import first_place_in_vectors, softmax_call
 from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
@@ -57,7 +54,6 @@ from relay_layout.targets.convolutions import CONVOLUTION_AXES, CONVOLUTIONS, TR
 from topi_ext import compute
 from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
-from topi_ext.indexing import physical_axes
 
 
 def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
@@ -148,57 +144,6 @@ def _is_by_pairs(call: relax.Call, target: CpuTarget) -> bool:
     if min(len(left), len(right)) < 2 or not is_static((left[-2], *right[-2:])):
         return False
     return left[-2] >= FEWEST_ROWS and right[-2] > 1
-
-
-def _max_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    pooled = partial(compute.max_pool2d, pooling=_pooling(call), out_shape=shape_of(call) or ())
-    return call_compute(builder, pooled, "max_pool2d", call.args[0])
-
-
-def _avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    pooled = partial(
-        compute.avg_pool2d,
-        pooling=_pooling(call),
-        out_shape=shape_of(call) or (),
-        count_include_pad=bool(call.attrs.count_include_pad),
-    )
-    return call_compute(builder, pooled, "avg_pool2d", call.args[0])
-
-
-def _pooling(call: relax.Call) -> compute.Pooling:
-    attributes = call.attrs
-    return compute.Pooling(
-        ints(attributes.pool_size),
-        ints(attributes.strides),
-        ints(attributes.padding),
-        ints(attributes.dilation),
-        str(attributes.layout),
-    )
-
-
-def _adaptive_avg_pool2d(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Down to one pixel it is a mean over rows and columns; otherwise TVM's own compute."""
-    layout = str(call.attrs.layout)
-    size = call.attrs.output_size
-    data = call.args[0]
-    shape = shape_of(data)
-    axes = [
-        place for place, (name, factor) in enumerate(physical_axes(layout)) if name in "HW" and not factor
-    ]
-    if size is None or ints(size) != [1, 1] or shape is None:
-        return default_call(builder, call)
-
-    def mean(tensor: te.Tensor) -> te.Tensor:
-        # Of the tensor itself: symbols of the graph have no value inside the function.
-        pixels = prod(as_extent(tensor.shape[axis]) for axis in axes)
-        total = topi.sum(tensor, axis=axes, keepdims=True)
-        if isinstance(pixels, int):
-            return te.compute(
-                total.shape, lambda *index: total(*index) * np.array(1.0 / pixels, str(tensor.dtype)).item()
-            )
-        return te.compute(total.shape, lambda *index: total(*index) / pixels.astype(tensor.dtype))
-
-    return builder.call_te(mean, data, primfunc_name_hint="global_avg_pool2d")
 
 
 def _concat(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -300,7 +245,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "scatter_nd": scatter_nd_call,
     "strided_slice": _slice,
     "topk": topk_call,
-    "nn.max_pool2d": _max_pool2d,
-    "nn.avg_pool2d": _avg_pool2d,
-    "nn.adaptive_avg_pool2d": _adaptive_avg_pool2d,
+    **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d"), pooling_call),
+    **{f"nn.{kind}_pool{rank}d": plain_pooling_call for kind in ("max", "avg") for rank in (1, 3)},
+    "nn.adaptive_avg_pool2d": adaptive_pooling_call,
 }

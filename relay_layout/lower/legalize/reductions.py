@@ -1,11 +1,12 @@
 """Operators that reduce along axes whose computes are ours."""
 
 from functools import partial
+from math import prod
 
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape_of
+from relay_layout.ir import Expression, constant, dtype_of, is_static, operator_name, shape_of
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.lower.legalize.elementwise import ordered_call
 from topi_ext.compute import transcendental
@@ -71,6 +72,9 @@ def extreme_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     axes = range(len(shape)) if call.attrs.axis is None else call.attrs.axis
     places = sorted(int(axis) % len(shape) for axis in axes)
     compute = partial(extreme, largest=name == "max")
+    if len(places) == len(shape) > 1 and is_static(shape) and not call.attrs.keepdims:
+        # Vectors of a reduction to one number cross the ends of rows, which they only may within one axis.
+        data, places = builder.emit(relax.op.reshape(data, [prod(shape)])), [0]
     return builder.call_te(compute, data, places, bool(call.attrs.keepdims), primfunc_name_hint=name)
 
 
