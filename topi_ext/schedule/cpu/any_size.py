@@ -46,11 +46,22 @@ def schedule_any_size(
         chosen = knobs if whole is None or known % whole.tile_pixels else whole
         return open_schedule(arranged(workload, chosen))
     found = arranged(workload, knobs)
-    for each in shorter:
-        found = either(_is_any_of(run, each.lengths), arranged(each.workload, each.knobs), found)
+    if shorter:
+        usual, (*others, single) = found, shorter
+        found = arranged(single.workload, single.knobs)
+        for each in reversed(others):
+            found = either(_takes(run, each), arranged(each.workload, each.knobs), found)
+        left = tirx.Not(reduce(tirx.Or, [_is_any_of(run, each.lengths) for each in shorter]))
+        # That rows are a tile at least is said apart: where the last tile begins follows from that alone.
+        found = either(tirx.And(run >= knobs.tile_pixels, left), usual, found)
     if whole is not None:
         found = either(tirx.floormod(run, whole.tile_pixels) < 1, arranged(workload, whole), found)
     return open_schedule(found)
+
+
+def _takes(run: Any, each: Shorter) -> Any:
+    """Whether a run, one tile at least, has the tiles of ``each``."""
+    return tirx.And(run >= each.knobs.tile_pixels, _is_any_of(run, each.lengths))
 
 
 def _is_any_of(run: Any, lengths: Sequence[range]) -> Any:
