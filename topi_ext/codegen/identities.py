@@ -16,13 +16,16 @@ from topi_ext.codegen.passes import function_pass, replaced
 EXTREME = "extreme"
 """What the names of blocks of :func:`topi_ext.compute.extremes.extreme` begin with."""
 
+MAXIMA = "max_pool2d"
+"""What the names of blocks of :func:`topi_ext.compute.pooling.max_pool2d` begin with."""
+
 _INIT = "_init"
 """What the names of blocks end with that store what a reduction begins with."""
 
 
 @function_pass
 def begin_with_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Blocks of :func:`topi_ext.compute.extremes.extreme` begin with infinity, scheduled or not."""
+    """Blocks of extremes, of whole axes or of windows, begin with infinity, scheduled or not."""
     return from_infinity(func)
 
 
@@ -32,7 +35,7 @@ def from_infinity(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _infinite(block: SBlock) -> SBlock:
-    if not block.name_hint.startswith(EXTREME):
+    if not block.name_hint.startswith((EXTREME, MAXIMA)):
         return block
     apart = block.name_hint.endswith(_INIT)
     body = _without_limit(block.body) if apart else block.body

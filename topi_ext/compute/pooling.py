@@ -1,18 +1,20 @@
 """2-D pooling over windows, for plain and blocked layouts."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 
+from topi_ext.codegen.identities import MAXIMA
 from topi_ext.compute.padding import PADDING
 from topi_ext.extents import as_int, fixed, simplified
 from topi_ext.indexing import logical_extent, physical_axes
 from topi_ext.workload import ANNOTATION, PoolingWorkload
 
-ROWS_OF_WINDOWS = "rows_of_windows"
-"""Name of the block whose elements are the columns of windows."""
+COLUMNS = "_columns"
+"""What the name of the block ends with whose elements are the columns of windows."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,10 @@ def max_pool2d(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> t
     """
     dense = all(step == 1 for step in pooling.dilation)
     clamp = dense and _every_window_touches(data, pooling, out_shape)
-    lowest = tirx.min_value(data.dtype)
+    dtype = str(data.dtype)
+    lowest = tirx.const(-math.inf, dtype) if "float" in dtype else tirx.min_value(dtype)
     if _is_by_rows(pooling):
-        return by_rows(data, "max_pool2d", pooling, out_shape, te.max, lowest, clamp)
+        return by_rows(data, MAXIMA, pooling, out_shape, te.max, lowest, clamp)
 
     def element(window: "_Window") -> tirx.Expr:
         index, inside = window.position(clamp=clamp)
@@ -47,7 +50,7 @@ def max_pool2d(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> t
             value = tirx.if_then_else(inside, value, lowest)
         return te.max(value, axis=window.axes)
 
-    return _pool(data, "max_pool2d", element, pooling, out_shape)
+    return _pool(data, MAXIMA, element, pooling, out_shape)
 
 
 def avg_pool2d(
@@ -120,7 +123,7 @@ def by_rows(
             value = tirx.if_then_else(tirx.all(row >= 0, row < height), value, neutral)
         return combine(value, axis=[tap])
 
-    rows = te.compute([*out_shape[:across], width], column, name=ROWS_OF_WINDOWS)
+    rows = te.compute([*out_shape[:across], width], column, name=f"{operator}{COLUMNS}")
     beside = te.reduce_axis((0, taps_across), "rw")
     read = (out_shape[across] - 1) * pooling.strides[1] + (taps_across - 1) * step_across + 1
 

@@ -61,7 +61,7 @@ def test_padding_never_wins_a_maximum(dilation: int) -> None:
 def test_a_window_beside_the_image_has_the_least_value() -> None:
     values = np.ones((1, 1, 2, 2), "float32")
     got = pooled(max_pool2d, values, (1, 1, 3, 2), (1, 1), (1, 1), padding=(1, 0, 0, 0))
-    assert got[0, 0, :, 0].tolist() == [np.finfo("float32").min, 1, 1]
+    assert got[0, 0, :, 0].tolist() == [-np.inf, 1, 1]
 
 
 def test_the_average_of_integers_is_cut_towards_zero() -> None:
@@ -82,3 +82,12 @@ def test_what_ceil_mode_adds_beyond_the_padding_is_not_counted(dilation: int, co
     values = np.array([[[[1, 3, 5, 8]]]], "float32")
     got = pooled(MEAN_OF_ALL, values, (1, 1, 1, 2), (1, 2), (1, 3), dilation=(1, dilation))
     assert got.ravel().tolist() == [2 if dilation == 1 else 3, 8 / counted]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_the_largest_of_infinities(layout: str, dilation: int) -> None:
+    values = np.full((1, 5, 20, 8) if layout == "NHWC" else (1, 8, 5, 20), -np.inf, "float32")
+    shape = (1, 5, 20, 8) if layout == "NHWC" else (1, 8, 5, 20)
+    window = {"padding": (dilation,) * 4, "dilation": (dilation, dilation), "layout": layout}
+    assert (pooled(max_pool2d, values, shape, (3, 3), (1, 1), **window) == -np.inf).all()

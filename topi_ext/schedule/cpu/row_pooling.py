@@ -4,13 +4,14 @@ The columns of windows come first, in vectors without gaps, then each row of wha
 (:func:`topi_ext.compute.pooling.by_rows`).
 """
 
+from functools import partial
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
 
 from topi_ext.compute.padding import PADDING
-from topi_ext.compute.pooling import ROWS_OF_WINDOWS
+from topi_ext.compute.pooling import COLUMNS
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
 from topi_ext.processor import Processor
@@ -29,9 +30,6 @@ from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 from topi_ext.workload import ANNOTATION
 
-STAGES = ROWS_OF_WINDOWS, PADDING
-"""Blocks before the windows themselves: their columns, and these with a border where there is one."""
-
 FEWEST_LANES = 4
 """Of vectors of rows whose length is not known, where these are too short for longer ones."""
 
@@ -47,13 +45,12 @@ UNROLLED_TAPS = 9
 def schedule_row_pooling(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     """Vectors of pixels; None for windows of one column."""
     plain = open_schedule(with_named_extents(func))
-    blocks = {plain.get(block).name_hint: plain.get(block) for block in child_blocks(plain)}
-    found = annotated_block(plain)
+    found, columns = annotated_block(plain), [*filter(partial(_has_columns, plain), child_blocks(plain))]
     assert found is not None, "the workload is on one of the blocks"
-    if ROWS_OF_WINDOWS not in blocks:
+    if not columns:
         return None
-    columns, windows = blocks[ROWS_OF_WINDOWS], plain.get(found[0])
-    widths = [block.iter_vars[-2].dom.extent for block in (columns, windows)]
+    windows = plain.get(found[0])
+    widths = [block.iter_vars[-2].dom.extent for block in (plain.get(columns[0]), windows)]
     if None not in map(fixed, [*widths, windows.iter_vars[-3].dom.extent]):
         return open_schedule(_arranged(plain, processor, processor.lanes(4)))
     arranged = with_plain_loops(plain.mod["main"], processor)
@@ -73,7 +70,9 @@ def _arranged(sch: Schedule, processor: Processor, lanes: int) -> tirx.PrimFunc:
     assert found is not None
     anchor = found[0]
     around = fuse_epilogue(sch, anchor)
-    columns, *padded = [block for block in around.before if sch.get(block).name_hint in STAGES]
+    (columns,) = (block for block in around.before if _has_columns(sch, block))
+    padded = [block for block in around.before if sch.get(block).name_hint == PADDING]
+    others = [block for block in around.before if block not in (columns, *padded)]
     *images, line, pixel, beside = sch.get_loops(anchor)
     height, width = loop_extent(sch, line), loop_extent(sch, pixel)
     parallel = sum(block_cycles(sch, block, lanes) for block in (anchor, columns)) > processor.parallel_cycles
@@ -97,11 +96,15 @@ def _arranged(sch: Schedule, processor: Processor, lanes: int) -> tirx.PrimFunc:
             _in_vectors(sch, pixel, lanes)
     pixel, tap = _rows_of(sch, columns, 2, parallel and not is_known)
     _reduce_in_vectors(sch, columns, pixel, tap, lanes)
-    for block in around.before:
-        if sch.get(block).name_hint not in STAGES:
-            arrange_block(sch, block, lanes, processor.parallel_cycles)
+    for block in others:
+        arrange_block(sch, block, lanes, processor.parallel_cycles)
     arrange_loops(sch, around.after, lanes, processor.parallel_cycles)
     return finished(sch.mod["main"])
+
+
+def _has_columns(sch: Schedule, block: SBlock) -> bool:
+    """Whether a block computes the columns of windows."""
+    return bool(sch.get(block).name_hint.endswith(COLUMNS))
 
 
 def _rows_of(sch: Schedule, block: SBlock, inner: int, shared: bool) -> list[Any]:
