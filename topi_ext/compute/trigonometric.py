@@ -1,12 +1,15 @@
-"""Sine and cosine in vectors, which code generation would ask of the mathematical library one by one.
+"""Sines, cosines and angles in vectors; code generation would ask the mathematical library for each element.
 
-An argument is brought to within an eighth of a turn of zero by quarters of a turn, which are taken off in
-float64 (Cody and Waite, "Software Manual for the Elementary Functions", 1980): float32 would lose the digits
-of large arguments. What is left has the polynomials of Cephes (Moshier) in float32. Off by 1e-7 at most for
-arguments up to 2**26; beyond these by 2**-53 of the argument as well, and never outside of -1 and 1.
+An argument of a sine is brought to within an eighth of a turn of zero by quarters of a turn, which are taken
+off in float64 (Cody and Waite, "Software Manual for the Elementary Functions", 1980): float32 would lose the
+digits of large arguments. What is left has the polynomials of Cephes (Moshier) in float32. Off by 1e-7 at most
+for arguments up to 2**26; beyond these by 2**-53 of the argument as well, and never outside of -1 and 1.
+
+Angles are polynomials of Cephes as well, off by 3e-7 of the result at most.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import te, tirx
@@ -15,6 +18,9 @@ from topi_ext.compute.transcendental import bound, elementwise, polynomial
 
 _SINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COSINE = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+
+_ARC_TANGENT = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+_ARC_SINE = (4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1)
 
 _QUARTER_HIGH = math.floor(math.pi / 2 * 2**26) / 2**26
 """The first bits of a quarter of a turn: its multiples up to 2**26 are exact in float64."""
@@ -36,6 +42,70 @@ def cos(data: te.Tensor) -> te.Tensor:
     return elementwise(data, lambda value: _of_quarters(value, 1), "cos")
 
 
+def atan(data: te.Tensor) -> te.Tensor:
+    """The angle whose tangent each element is, float32, in radians."""
+    return elementwise(data, _arc_tangent, "atan")
+
+
+def asin(data: te.Tensor) -> te.Tensor:
+    """The angle whose sine each element is, float32, in radians; NaN beyond -1 and 1."""
+    return elementwise(data, _arc_sine, "asin")
+
+
+def acos(data: te.Tensor) -> te.Tensor:
+    """The angle whose cosine each element is, float32, in radians; NaN beyond -1 and 1."""
+    return elementwise(data, _arc_cosine, "acos")
+
+
+def _arc_tangent(value: Any) -> Any:
+    def with_size(size: Any) -> Any:
+        # An eighth and three eighths of half a turn are where the other polynomials begin.
+        steep, middle = size > _float(math.tan(3 * math.pi / 8)), size > _float(math.tan(math.pi / 8))
+        one = _float(1.0)
+        rest = tirx.Select(steep, -one / size, tirx.Select(middle, (size - one) / (size + one), size))
+        begin = tirx.Select(steep, _float(math.pi / 2), tirx.Select(middle, _float(math.pi / 4), _float(0.0)))
+        angle = bound(rest, lambda rest: begin + _odd(_ARC_TANGENT, rest))
+        return tirx.Select(value < _float(0.0), -angle, angle)
+
+    return bound(tirx.abs(value), with_size)
+
+
+def _arc_sine(value: Any) -> Any:
+    def with_size(size: Any) -> Any:
+        large = size > _float(0.5)
+        angle = bound(
+            tirx.Select(large, tirx.sqrt(_float(0.5) * (_float(1.0) - size)), size),
+            lambda rest: _odd(_ARC_SINE, rest),
+        )
+        signed = bound(
+            angle, lambda angle: tirx.Select(large, _float(math.pi / 2) - _float(2.0) * angle, angle)
+        )
+        return bound(signed, lambda signed: tirx.Select(value < _float(0.0), -signed, signed))
+
+    return bound(tirx.abs(value), with_size)
+
+
+def _arc_cosine(value: Any) -> Any:
+    def with_size(size: Any) -> Any:
+        large = size > _float(0.5)
+        # By the half angle, which keeps the digits of what is next to no angle.
+        rest = tirx.Select(large, tirx.sqrt(_float(0.5) * (_float(1.0) - size)), value)
+
+        def with_angle(angle: Any) -> Any:
+            twice = _float(2.0) * angle
+            turned = tirx.Select(value < _float(0.0), _float(math.pi) - twice, twice)
+            return tirx.Select(large, turned, _float(math.pi / 2) - angle)
+
+        return bound(bound(rest, lambda rest: _odd(_ARC_SINE, rest)), with_angle)
+
+    return bound(tirx.abs(value), with_size)
+
+
+def _odd(coefficients: Sequence[float], value: Any) -> Any:
+    """``value`` and an odd polynomial of it from the third power on."""
+    return bound(value * value, lambda square: value + value * square * polynomial(coefficients, square))
+
+
 def _of_quarters(value: Any, ahead: int) -> Any:
     """The sine of ``value`` and ``ahead`` quarters of a turn."""
 
@@ -49,7 +119,7 @@ def _of_quarters(value: Any, ahead: int) -> Any:
         of_a_turn = quarters - _double(4.0) * tirx.floor(quarters * _double(0.25))
         narrow = rest.astype("float32")
         # NaN passes where it is the second operand.
-        within = tirx.max(tirx.const(-1.0, "float32"), tirx.min(tirx.const(1.0, "float32"), narrow))
+        within = tirx.max(_float(-1.0), tirx.min(_float(1.0), narrow))
         # Whole numbers are not bound: TVM takes variables of int32 for indices, and may make them longer.
         return bound(
             of_a_turn.astype("float32"),
@@ -65,8 +135,7 @@ def _quarter(rest: Any, number: Any) -> Any:
 
     def with_square(square: Any) -> Any:
         sine = rest + rest * square * polynomial(_SINE, square)
-        half = tirx.const(0.5, "float32")
-        cosine = tirx.const(1.0, "float32") - half * square + square * square * polynomial(_COSINE, square)
+        cosine = _float(1.0) - _float(0.5) * square + square * square * polynomial(_COSINE, square)
         size = tirx.Select((number & one) == one, cosine, sine)
         # The sign is the first bit; the second half of a turn is the first one with the other sign.
         signed = tirx.reinterpret("int32", size) ^ ((number & two) << tirx.const(30, "int32"))
@@ -75,8 +144,12 @@ def _quarter(rest: Any, number: Any) -> Any:
     return bound(rest * rest, with_square)
 
 
+def _float(value: float) -> Any:
+    return tirx.const(value, "float32")
+
+
 def _double(value: float) -> Any:
     return tirx.const(value, "float64")
 
 
-__all__ = ["cos", "sin"]
+__all__ = ["acos", "asin", "atan", "cos", "sin"]

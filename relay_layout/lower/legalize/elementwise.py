@@ -20,6 +20,9 @@ from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute import transcendental, trigonometric
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
+    "acos": trigonometric.acos,
+    "asin": trigonometric.asin,
+    "atan": trigonometric.atan,
     "cos": trigonometric.cos,
     "cosh": transcendental.cosh,
     "erf": transcendental.erf,

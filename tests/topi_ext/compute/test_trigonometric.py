@@ -48,3 +48,26 @@ def test_no_number_and_beyond_all_digits(name: str) -> None:
     np.testing.assert_array_equal(computed(name, values), expected)
     large = np.array([1e20, -1e30, 3e38, 1e16] * 4, "float32")
     assert (np.abs(computed(name, large)) <= 1).all()
+
+
+@pytest.mark.parametrize("name", ["atan", "asin", "acos"])
+def test_angles(name: str) -> None:
+    rng = np.random.default_rng(0)
+    near_one = 1 - np.geomspace(1e-7, 0.1, 400)
+    values = np.concatenate(
+        [rng.uniform(-1, 1, 3000), near_one, -near_one, rng.normal(0, 1e-3, 500), [0, 1, -1]]
+    )
+    if name == "atan":
+        values = np.concatenate(
+            [values, rng.uniform(-5, 5, 2000), rng.normal(0, 1e6, 500), [np.inf, -np.inf]]
+        )
+    values = values.astype("float32")
+    expected = getattr(np, f"arc{name[1:]}")(values.astype("float64"))
+    np.testing.assert_allclose(computed(name, values), expected, rtol=4e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["atan", "asin", "acos"])
+def test_angles_of_no_number(name: str) -> None:
+    values = np.array([np.nan, 1.5, -1.5, np.inf] * 8, "float32")
+    found = computed(name, values).reshape(8, 4)
+    assert np.isnan(found[:, 0]).all() and np.isnan(found[:, 1:]).all() == (name != "atan")
