@@ -2,8 +2,8 @@
 
 An argument of a sine is brought to within an eighth of a turn of zero by quarters of a turn, which are taken
 off in float64 (Cody and Waite, "Software Manual for the Elementary Functions", 1980): float32 would lose the
-digits of large arguments. What is left has the polynomials of Cephes (Moshier) in float32. Off by 1e-7 at most
-for arguments up to 2**26; beyond these by 2**-53 of the argument as well, and never outside of -1 and 1.
+digits of large arguments. What is left has the polynomials of Cephes (Moshier) in float32. Off by 1e-7 at
+most for arguments up to 2**26; beyond these by 2**-53 of the argument as well, and never outside of -1 and 1.
 
 Angles are polynomials of Cephes as well, off by 3e-7 of the result at most.
 """
