@@ -6,6 +6,7 @@ from tvm import te
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.pivots import find_pivot, swap_with_pivot
 
 
 def determinants(data: te.Tensor) -> list[te.Tensor]:
@@ -22,17 +23,11 @@ def determinants(data: te.Tensor) -> list[te.Tensor]:
                 left[matrix, row, column] = data[matrix, row, column]
             result[matrix] = T.cast(1, data.dtype)
             with T.serial(0, size) as step:
-                pivot[0] = step.astype("int64")
-                with T.serial(step + 1, size) as row:
-                    largest = T.abs(left[matrix, pivot[0], step])
-                    with T.If(T.abs(left[matrix, row, step]) > largest), T.Then():
-                        pivot[0] = row.astype("int64")
+                find_pivot(pivot, left, matrix, step, size)
                 with T.If(pivot[0] != step.astype("int64")), T.Then():
                     result[matrix] = -result[matrix]
                     with T.serial(step, size) as column:
-                        kept[0] = left[matrix, step, column]
-                        left[matrix, step, column] = left[matrix, pivot[0], column]
-                        left[matrix, pivot[0], column] = kept[0]
+                        swap_with_pivot(kept, pivot, left, matrix, step, column)
                 result[matrix] = result[matrix] * left[matrix, step, step]
                 is_regular = left[matrix, step, step] != T.cast(0, data.dtype)
                 with T.If(is_regular), T.Then(), T.serial(step + 1, size) as row:

@@ -6,6 +6,7 @@ from tvm import te
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.pivots import find_pivot, swap_with_pivot
 
 
 def inverses(data: te.Tensor) -> list[te.Tensor]:
@@ -22,16 +23,10 @@ def inverses(data: te.Tensor) -> list[te.Tensor]:
                 left[matrix, row, column] = data[matrix, row, column]
                 result[matrix, row, column] = T.cast(row == column, data.dtype)
             with T.serial(0, size) as step:
-                pivot[0] = step.astype("int64")
-                with T.serial(step + 1, size) as row:
-                    largest = T.abs(left[matrix, pivot[0], step])
-                    with T.If(T.abs(left[matrix, row, step]) > largest), T.Then():
-                        pivot[0] = row.astype("int64")
+                find_pivot(pivot, left, matrix, step, size)
                 with T.If(pivot[0] != step.astype("int64")), T.Then(), T.serial(0, size) as column:
                     for half in (left, result):
-                        kept[0] = half[matrix, step, column]
-                        half[matrix, step, column] = half[matrix, pivot[0], column]
-                        half[matrix, pivot[0], column] = kept[0]
+                        swap_with_pivot(kept, pivot, half, matrix, step, column)
                 kept[0] = T.cast(1, data.dtype) / left[matrix, step, step]
                 with T.serial(0, size) as column:
                     for half in (left, result):

@@ -115,16 +115,16 @@ def exp_of(value: Any) -> Any:
 
 
 def _exp(value: Any) -> Any:
-    most, least = _float(LARGEST_EXPONENT), _float(SMALLEST_EXPONENT)
+    most, least = single(LARGEST_EXPONENT), single(SMALLEST_EXPONENT)
     power = _power(tirx.max(tirx.min(value, most), least), _raised)
-    bounded = tirx.Select(value < least, _float(0.0), power)
+    bounded = tirx.Select(value < least, single(0.0), power)
     return _keep_nan(value, tirx.Select(value > most, tirx.infinity("float32"), bounded))
 
 
 def _of_no_more_than_zero(value: Any) -> Any:
     """The exponential of what is at most 0: two thirds of the instructions of any number's."""
     # NaN passes where it is the second operand.
-    return _power(tirx.max(_float(-_BIAS * math.log(2)), value), _multiplied, bias=_BIAS)
+    return _power(tirx.max(single(-_BIAS * math.log(2)), value), _multiplied, bias=_BIAS)
 
 
 def _power(value: Any, scaled: Callable[[Any, Any], Any], bias: int = 0) -> Any:
@@ -133,10 +133,10 @@ def _power(value: Any, scaled: Callable[[Any, Any], Any], bias: int = 0) -> Any:
     Its arguments are exp(r) and a float32 with n + ``bias`` in its last bits, and nothing else in its last
     nine.
     """
-    rounding = _float(_ROUNDING + bias)
+    rounding = single(_ROUNDING + bias)
 
     def with_argument(argument: Any) -> Any:
-        rounded = argument * _float(math.log2(math.e)) + rounding
+        rounded = argument * single(math.log2(math.e)) + rounding
         return bound(rounded, lambda rounded: with_rounded(argument, rounded))
 
     def with_rounded(argument: Any, rounded: Any) -> Any:
@@ -144,7 +144,7 @@ def _power(value: Any, scaled: Callable[[Any, Any], Any], bias: int = 0) -> Any:
         return bound(number, lambda number: with_number(argument, rounded, number))
 
     def with_number(argument: Any, rounded: Any, number: Any) -> Any:
-        rest = argument - number * _float(_LOG2_HIGH) - number * _float(_LOG2_LOW)
+        rest = argument - number * single(_LOG2_HIGH) - number * single(_LOG2_LOW)
         return scaled(bound(rest, lambda rest: polynomial(_EXPONENTIAL, rest)), rounded)
 
     return bound(value, with_argument)
@@ -173,8 +173,8 @@ def log(data: te.Tensor) -> te.Tensor:
 
 def _log(value: Any) -> Any:
     # What has no exponent of its own is scaled to have one.
-    is_tiny = value < _float(2.0**-126)
-    scaled = tirx.Select(is_tiny, value * _float(2.0**_MANTISSA_BITS), value)
+    is_tiny = value < single(2.0**-126)
+    scaled = tirx.Select(is_tiny, value * single(2.0**_MANTISSA_BITS), value)
 
     def with_scaled(scaled: Any) -> Any:
         bits = tirx.reinterpret("int32", scaled)
@@ -186,22 +186,22 @@ def _log(value: Any) -> Any:
         return bound(fraction, lambda fraction: with_fraction(fraction, exponent))
 
     def with_fraction(fraction: Any, exponent: Any) -> Any:
-        is_small = fraction < _float(math.sqrt(0.5))
-        rest = tirx.Select(is_small, fraction + fraction, fraction) - _float(1.0)
-        power = tirx.Select(is_small, exponent - _float(1.0), exponent)
+        is_small = fraction < single(math.sqrt(0.5))
+        rest = tirx.Select(is_small, fraction + fraction, fraction) - single(1.0)
+        power = tirx.Select(is_small, exponent - single(1.0), exponent)
         return bound(rest, lambda rest: bound(power, lambda power: _of_parts(rest, power)))
 
     positive = tirx.Select(value < tirx.infinity("float32"), bound(scaled, with_scaled), value)
-    other = tirx.Select(value == _float(0.0), -tirx.infinity("float32"), tirx.const(math.nan, "float32"))
-    return tirx.Select(value > _float(0.0), positive, other)
+    other = tirx.Select(value == single(0.0), -tirx.infinity("float32"), tirx.const(math.nan, "float32"))
+    return tirx.Select(value > single(0.0), positive, other)
 
 
 def _of_parts(rest: Any, power: Any) -> Any:
     """The logarithm of ``(1 + rest) * 2**power``, where ``rest`` is from sqrt(1/2) - 1 to sqrt(2) - 1."""
 
     def with_square(square: Any) -> Any:
-        bent = rest * square * polynomial(_LOGARITHM, rest) + power * _float(_LOG2_LOW)
-        return rest + (bent - _float(0.5) * square) + power * _float(_LOG2_HIGH)
+        bent = rest * square * polynomial(_LOGARITHM, rest) + power * single(_LOG2_LOW)
+        return rest + (bent - single(0.5) * square) + power * single(_LOG2_HIGH)
 
     return bound(rest * rest, with_square)
 
@@ -218,8 +218,8 @@ def sigmoid_of(value: Any) -> Any:
 
 def _sigmoid(value: Any) -> Any:
     # NaN passes where it is the second operand. The bound above is one whose power is infinite.
-    bounded = tirx.max(_float(SMALLEST_EXPONENT), tirx.min(_float(_INFINITE_EXPONENT), -value))
-    return _float(1.0) / (_float(1.0) + _power(bounded, _multiplied, bias=_BIAS))
+    bounded = tirx.max(single(SMALLEST_EXPONENT), tirx.min(single(_INFINITE_EXPONENT), -value))
+    return single(1.0) / (single(1.0) + _power(bounded, _multiplied, bias=_BIAS))
 
 
 def silu(data: te.Tensor) -> te.Tensor:
@@ -309,7 +309,7 @@ def softmax(data: te.Tensor, axis: int) -> te.Tensor:
     powers = elementwise(topi.subtract(data, largest), _of_no_more_than_zero, "exp")
     total = topi.sum(powers, axis=axis, keepdims=True)
     # A processor divides a vector in the time of a dozen products.
-    share = te.compute(total.shape, lambda *index: _float(1.0) / total(*index), name="share")
+    share = te.compute(total.shape, lambda *index: single(1.0) / total(*index), name="share")
     return topi.multiply(powers, share)
 
 
@@ -331,7 +331,7 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], value: Any, li
 
         return bound(argument * argument, with_square)
 
-    return bound(tirx.max(tirx.min(value, _float(limit)), _float(-limit)), with_argument)
+    return bound(tirx.max(tirx.min(value, single(limit)), single(-limit)), with_argument)
 
 
 def polynomial(coefficients: Sequence[float], value: Any, dtype: str = "float32") -> Any:
@@ -352,7 +352,8 @@ def bound(value: Any, body: Callable[[Any], Any], dtype: str = "float32") -> Any
     return tirx.Let(variable, value, body(variable))
 
 
-def _float(value: float) -> Any:
+def single(value: float) -> Any:
+    """A constant of float32."""
     return tirx.const(value, "float32")
 
 
@@ -375,6 +376,7 @@ __all__ = [
     "sigmoid",
     "sigmoid_of",
     "silu",
+    "single",
     "softmax",
     "tanh",
     "tanh_of",

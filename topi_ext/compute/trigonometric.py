@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.compute.transcendental import bound, elementwise, polynomial
+from topi_ext.compute.transcendental import bound, elementwise, polynomial, single
 
 _SINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COSINE = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
@@ -60,41 +60,41 @@ def acos(data: te.Tensor) -> te.Tensor:
 def _arc_tangent(value: Any) -> Any:
     def with_size(size: Any) -> Any:
         # An eighth and three eighths of half a turn are where the other polynomials begin.
-        steep, middle = size > _float(math.tan(3 * math.pi / 8)), size > _float(math.tan(math.pi / 8))
-        one = _float(1.0)
+        steep, middle = size > single(math.tan(3 * math.pi / 8)), size > single(math.tan(math.pi / 8))
+        one = single(1.0)
         rest = tirx.Select(steep, -one / size, tirx.Select(middle, (size - one) / (size + one), size))
-        begin = tirx.Select(steep, _float(math.pi / 2), tirx.Select(middle, _float(math.pi / 4), _float(0.0)))
+        begin = tirx.Select(steep, single(math.pi / 2), tirx.Select(middle, single(math.pi / 4), single(0.0)))
         angle = bound(rest, lambda rest: begin + _odd(_ARC_TANGENT, rest))
-        return tirx.Select(value < _float(0.0), -angle, angle)
+        return tirx.Select(value < single(0.0), -angle, angle)
 
     return bound(tirx.abs(value), with_size)
 
 
 def _arc_sine(value: Any) -> Any:
     def with_size(size: Any) -> Any:
-        large = size > _float(0.5)
+        large = size > single(0.5)
         angle = bound(
-            tirx.Select(large, tirx.sqrt(_float(0.5) * (_float(1.0) - size)), size),
+            tirx.Select(large, tirx.sqrt(single(0.5) * (single(1.0) - size)), size),
             lambda rest: _odd(_ARC_SINE, rest),
         )
         signed = bound(
-            angle, lambda angle: tirx.Select(large, _float(math.pi / 2) - _float(2.0) * angle, angle)
+            angle, lambda angle: tirx.Select(large, single(math.pi / 2) - single(2.0) * angle, angle)
         )
-        return bound(signed, lambda signed: tirx.Select(value < _float(0.0), -signed, signed))
+        return bound(signed, lambda signed: tirx.Select(value < single(0.0), -signed, signed))
 
     return bound(tirx.abs(value), with_size)
 
 
 def _arc_cosine(value: Any) -> Any:
     def with_size(size: Any) -> Any:
-        large = size > _float(0.5)
+        large = size > single(0.5)
         # By the half angle, which keeps the digits of what is next to no angle.
-        rest = tirx.Select(large, tirx.sqrt(_float(0.5) * (_float(1.0) - size)), value)
+        rest = tirx.Select(large, tirx.sqrt(single(0.5) * (single(1.0) - size)), value)
 
         def with_angle(angle: Any) -> Any:
-            twice = _float(2.0) * angle
-            turned = tirx.Select(value < _float(0.0), _float(math.pi) - twice, twice)
-            return tirx.Select(large, turned, _float(math.pi / 2) - angle)
+            twice = single(2.0) * angle
+            turned = tirx.Select(value < single(0.0), single(math.pi) - twice, twice)
+            return tirx.Select(large, turned, single(math.pi / 2) - angle)
 
         return bound(bound(rest, lambda rest: _odd(_ARC_SINE, rest)), with_angle)
 
@@ -119,7 +119,7 @@ def _of_quarters(value: Any, ahead: int) -> Any:
         of_a_turn = quarters - _double(4.0) * tirx.floor(quarters * _double(0.25))
         narrow = rest.astype("float32")
         # NaN passes where it is the second operand.
-        within = tirx.max(_float(-1.0), tirx.min(_float(1.0), narrow))
+        within = tirx.max(single(-1.0), tirx.min(single(1.0), narrow))
         # Whole numbers are not bound: TVM takes variables of int32 for indices, and may make them longer.
         return bound(
             of_a_turn.astype("float32"),
@@ -135,17 +135,13 @@ def _quarter(rest: Any, number: Any) -> Any:
 
     def with_square(square: Any) -> Any:
         sine = rest + rest * square * polynomial(_SINE, square)
-        cosine = _float(1.0) - _float(0.5) * square + square * square * polynomial(_COSINE, square)
+        cosine = single(1.0) - single(0.5) * square + square * square * polynomial(_COSINE, square)
         size = tirx.Select((number & one) == one, cosine, sine)
         # The sign is the first bit; the second half of a turn is the first one with the other sign.
         signed = tirx.reinterpret("int32", size) ^ ((number & two) << tirx.const(30, "int32"))
         return tirx.reinterpret("float32", signed)
 
     return bound(rest * rest, with_square)
-
-
-def _float(value: float) -> Any:
-    return tirx.const(value, "float32")
 
 
 def _double(value: float) -> Any:
