@@ -41,6 +41,7 @@ from relay_layout.lower.legalize.image_tiles import tiled_call
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.poolings import adaptive_pooling_call, plain_pooling_call, pooling_call
 from relay_layout.lower.legalize.reductions import first_place_in_vectors, softmax_call
+from relay_layout.lower.legalize.regions import roi_align_call
 from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
 from relay_layout.lower.legalize.row_blocks import in_blocks, is_by_blocks
@@ -243,6 +244,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "nn.pixel_shuffle": _pixel_shuffle,
     "scatter_elements": scatter_elements_call,
     "scatter_nd": scatter_nd_call,
+    "vision.roi_align": roi_align_call,
     "strided_slice": _slice,
     "topk": topk_call,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d"), pooling_call),
