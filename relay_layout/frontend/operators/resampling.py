@@ -9,6 +9,7 @@ kernel.
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,6 +76,13 @@ def weight_at(functions: Any, distance: Any, *, cubic: bool, sharpness: float) -
     return functions.where(distance <= 1, near, functions.where(distance < 2, far, zero))
 
 
+_MOST_TAPS = 64
+"""Elements that one expression sums."""
+
+_PRODUCTS_PER_TAP = 16
+"""Of a matrix, that take as long as an element that is read by its place. Measured on a Zen 5, innermost."""
+
+
 @dataclass(frozen=True)
 class Resampling:
     """Emits expressions of ``builder``, variables named ``name`` where one is given."""
@@ -114,22 +122,31 @@ class Resampling:
         ``weight(tap, functions, element, before, after)`` is what they weigh. Outside of ``value`` lies more
         of its outermost element.
         """
+
+        def neighbour(tap: int, functions: Any, *given: Any) -> Any:
+            found = functions.place(functions.floor(place(functions, *given))) + tap
+            return functions.minimum(functions.maximum(found, 0), given[1] - 1)
+
+        return self._sum(value, axis, taps, neighbour, weight)
+
+    def _sum(
+        self,
+        value: Expression,
+        axis: ResizedAxis,
+        taps: Sequence[int],
+        place: Callable[..., Any],
+        weight: Callable[..., Any],
+    ) -> Expression:
+        """The sum of elements at ``place(tap, ...)``, within ``value``, times ``weight(tap, ...)``."""
         dtype = dtype_of(value)
         spread = [1] * len(shape_of(value) or ())
         spread[axis.axis] = axis.after
         total: Expression | None = None
         for tap in taps:
-
-            def neighbour(functions: Any, *given: Any, tap: int = tap) -> Any:
-                found = functions.place(functions.floor(place(functions, *given))) + tap
-                return functions.minimum(functions.maximum(found, 0), given[1] - 1)
-
-            def share(*given: Any, tap: int = tap) -> Any:
-                return weight(tap, *given)
-
-            numbers = self.computed(axis, dtype, share)
+            numbers = self.computed(axis, dtype, partial(weight, tap))
             weights = self._emit(relax.op.reshape(numbers, relax.ShapeExpr(spread)))
-            product = self._emit(relax.op.multiply(self.picked(value, axis, neighbour), weights))
+            picked = self.picked(value, axis, partial(place, tap))
+            product = self._emit(relax.op.multiply(picked, weights))
             total = product if total is None else self._emit(relax.op.add(total, product))
         return total
 
@@ -140,10 +157,14 @@ class Resampling:
 
         ``weight(functions, row, column, before, after)`` is what the element at ``row`` weighs in that of the
         result at ``column``. ``around`` as many rows before and after the elements of ``value`` count for the
-        outermost of them.
+        outermost of them. Where few elements of a known matrix are not zero, those alone are multiplied.
         """
         if axis.is_known:
-            weights = relax.const(_known_matrix(axis, weight, around).astype(dtype_of(value)))
+            matrix = _known_matrix(axis, weight, around)
+            first, taps = _band(matrix)
+            if taps <= _MOST_TAPS and taps * _PRODUCTS_PER_TAP <= axis.before:
+                return self._by_band(value, axis, matrix, first, taps)
+            weights = relax.const(matrix.astype(dtype_of(value)))
         else:
             if not isinstance(around, int) or around:
                 value = self._widened(value, axis, around)
@@ -155,6 +176,20 @@ class Resampling:
         turned = self._emit(relax.op.permute_dims(value, order))
         product = self._emit(relax.op.matmul(turned, weights, out_dtype=dtype_of(value)))
         return self._emit(relax.op.permute_dims(product, [order.index(place) for place in range(rank)]))
+
+    def _by_band(
+        self, value: Expression, axis: ResizedAxis, matrix: np.ndarray, first: np.ndarray, taps: int
+    ) -> Expression:
+        """The product with a matrix whose columns have ``taps`` elements from row ``first`` on."""
+        columns = np.arange(axis.after)
+
+        def place(tap: int, *_: Any) -> Any:
+            return np.minimum(first + tap, axis.before - 1)
+
+        def share(tap: int, *_: Any) -> Any:
+            return np.where(first + tap < axis.before, matrix[place(tap), columns], 0)
+
+        return self._sum(value, axis, range(taps), place, share)
 
     def _widened(self, value: Expression, axis: ResizedAxis, around: Extent) -> Expression:
         """``value`` with ``around`` more of its outermost elements on both sides."""
@@ -184,6 +219,14 @@ class Resampling:
 
     def _emit(self, expression: Expression) -> Expression:
         return self.builder.emit(expression, name_hint=self.name)
+
+
+def _band(matrix: np.ndarray) -> tuple[np.ndarray, int]:
+    """The first row of each column that is not zero, and how many rows the longest column has from there."""
+    is_used = matrix != 0
+    first = is_used.argmax(0)
+    last = len(matrix) - 1 - is_used[::-1].argmax(0)
+    return first, int((last - first).max()) + 1
 
 
 def _known_matrix(axis: ResizedAxis, weight: Callable[..., Any], around: int) -> np.ndarray:

@@ -72,3 +72,22 @@ def test_what_is_around_counts_for_the_outermost_elements() -> None:
     wanted = np.einsum("nrc,rk->nkc", wide, shares / shares.sum(0))
     found = computed(WAYS["by a matrix and what is around"], DATA.shape[1], AFTER)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("before", "multiplies"), [(5, True), (120, False)])
+@pytest.mark.parametrize("after", [40, 130])
+def test_matrices_of_mostly_zeros_are_not_multiplied(before: int, multiplies: bool, after: int) -> None:
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2, before), "float32"))
+    axis = ResizedAxis(1, before, after)
+    with builder.function("main", [data]):
+        builder.emit_func_output(Resampling(builder).by_matrix(data, axis, weight, 4))
+    module = builder.finalize()
+    assert ("R.matmul(" in module.script()) == multiplies
+    values = np.random.default_rng(1).standard_normal((2, before)).astype("float32")
+    wide = np.pad(values, [(0, 0), (4, 4)], mode="edge")
+    rows, columns = np.arange(-4, before + 4, dtype="float32"), np.arange(after, dtype="float32")
+    shares = weight(NUMPY, rows[:, None], columns, before, after)
+    machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    found = machine["main"](tvm.runtime.tensor(values)).numpy()
+    np.testing.assert_allclose(found, wide @ (shares / shares.sum(0)), rtol=1e-5, atol=1e-6)
