@@ -1,11 +1,17 @@
 """Computes whose order matters, written as statements of TVM's own script."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+
+_REGISTER = 16
+"""Elements, of which no register of a processor holds more."""
+
+_LONGEST = 4 * _REGISTER
+"""Elements of a vector, which are in 4 registers of AVX-512 or 16 of NEON, half of all."""
 
 
 def written(
@@ -37,13 +43,29 @@ def written(
     )
 
 
-def variable(dtype: str = "int32") -> Any:
-    """A variable of the statements: an array of one element."""
-    return T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
+def variable(dtype: str = "int32", lanes: int = 1) -> Any:
+    """A variable of the statements: an array of one element, or of as many as a vector has ``lanes``."""
+    return T.buffer_proxy(T.alloc_buffer((lanes,), dtype, scope="local"))
+
+
+def vectors(extent: int, loop: Callable[..., Any] = T.serial) -> Iterator[tuple[Any, int]]:
+    """All of ``extent`` neighbours in vectors of whole registers: the first place of each, and its lanes.
+
+    The statements for each are written in the body of the Python loop over them. Those of the longest
+    vectors are in a ``loop`` of that kind.
+    """
+    if extent >= _LONGEST:
+        with loop(0, extent // _LONGEST) as number:
+            yield number * _LONGEST, _LONGEST
+    begin = extent // _LONGEST * _LONGEST
+    if lanes := (extent - begin) // _REGISTER * _REGISTER:
+        yield begin, lanes
+    if rest := extent - begin - lanes:
+        yield begin + lanes, rest
 
 
 def _buffer(name: str, shape: Sequence[Any], dtype: str) -> Any:
     return tirx.decl_buffer(shape, dtype, name, layout=None)
 
 
-__all__ = ["variable", "written"]
+__all__ = ["variable", "vectors", "written"]

@@ -1,19 +1,12 @@
 """Regions of an image averaged to bins of one size, as Mask R-CNN (He et al., 2017) aligns them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.imperative import variable, written
-
-_LANES = 16
-"""Channels of one vector."""
-
-_VECTORS = 4
-"""Vectors whose sums stay in registers while samples are read: 16 of NEON's 32, 4 of AVX-512's."""
+from topi_ext.compute.imperative import variable, vectors, written
 
 
 @dataclass(frozen=True)
@@ -52,27 +45,25 @@ def averaged_regions(pixels: te.Tensor, regions: te.Tensor, bins: Bins, *, chann
             across = _Side(regions[region, 1], regions[region, 3], columns, width, bins)
             samples = te.max(down.samples[0] * across.samples[0], 1).astype("float32")
             with T.serial(0, rows) as row, T.serial(0, columns) as column:
-                for begin, vectors, lanes in _tiles(channels):
-                    sums = T.buffer_proxy(T.alloc_buffer((vectors * lanes,), "float32", scope="local"))
-                    with T.unroll(0, vectors) as vector, T.vectorized(0, lanes) as lane:
-                        sums[vector * lanes + lane] = T.float32(0)
+                for begin, lanes in vectors(channels):
+                    sums = variable("float32", lanes)
+                    with T.vectorized(0, lanes) as lane:
+                        sums[lane] = T.float32(0)
                     with T.serial(0, down.samples[0]) as sample:
                         down.find(row, sample)
                         with T.serial(0, across.samples[0]) as sample:
                             across.find(column, sample)
-                            with T.unroll(0, vectors) as vector, T.vectorized(0, lanes) as lane:
-                                own = vector * lanes + lane
-                                sums[own] = sums[own] + sum(
-                                    pixels[image[0], y, x, begin + own] * (down_weight * across_weight)
+                            with T.vectorized(0, lanes) as lane:
+                                sums[lane] = sums[lane] + sum(
+                                    pixels[image[0], y, x, begin + lane] * (down_weight * across_weight)
                                     for y, down_weight in down.neighbours()
                                     for x, across_weight in across.neighbours()
                                 )
-                    with T.unroll(0, vectors) as vector, T.vectorized(0, lanes) as lane:
-                        own = vector * lanes + lane
-                        channel = begin + own
+                    with T.vectorized(0, lanes) as lane:
+                        channel = begin + lane
                         inner = (row, column, channel) if channels_last else (channel, row, column)
                         place = (region, *inner)
-                        result[place] = sums[own] / samples
+                        result[place] = sums[lane] / samples
 
     return written("averaged_regions", [pixels, regions], [(shape, "float32")], average)
 
@@ -115,20 +106,6 @@ class _Side:
         """The pixels before and after the place, and the weight of each."""
         place = self._place[0]
         return [(place, self._before[0]), (te.min(place + 1, self._extent - 1), self._after[0])]
-
-
-def _tiles(channels: int) -> Iterator[tuple[Any, int, int]]:
-    """All channels as tiles: the first channel of each, its vectors and their lanes."""
-    tile = _VECTORS * _LANES
-    if channels >= tile:
-        with T.serial(0, channels // tile) as number:
-            yield number * tile, _VECTORS, _LANES
-    begin = channels // tile * tile
-    if vectors := (channels - begin) // _LANES:
-        yield begin, vectors, _LANES
-        begin += vectors * _LANES
-    if channels > begin:
-        yield begin, 1, channels - begin
 
 
 __all__ = ["Bins", "averaged_regions"]

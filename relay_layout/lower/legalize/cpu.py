@@ -46,6 +46,7 @@ from relay_layout.lower.legalize.rejoined_parts import slice_bounds
 from relay_layout.lower.legalize.resizing import resize2d_call
 from relay_layout.lower.legalize.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.legalize.sampling import grid_sample_call
+from relay_layout.lower.legalize.scans import SCANS, scan_call
 from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
@@ -233,6 +234,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(QUOTIENTS, quotient_call),
     **dict.fromkeys(("argmax", "argmin"), first_place_in_vectors),
     **dict.fromkeys(("sort", "argsort"), sort_call),
+    **dict.fromkeys(SCANS, scan_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
     "ewise_fma": _multiply_add,

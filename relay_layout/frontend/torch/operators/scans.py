@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from tvm import relax, te, tirx, topi
+from tvm import relax, te, tirx
 
 from relay_layout.frontend.torch.node import Converter
 from relay_layout.ir import Expression, dtype_of, shape_of
+from topi_ext.compute.scans import scanned
 
 
 def _axis(node: Any, importer: Any) -> int:
@@ -17,9 +18,7 @@ def _scanned(importer: Any, value: Expression, axis: int, combine: Callable[[Any
     """What ``combine`` makes of all elements along ``axis`` up to each one."""
 
     def compute(data: te.Tensor) -> te.Tensor:
-        # What a scan begins with is needed by those that leave out the element itself alone.
-        unused = tirx.const(0, data.dtype)
-        return topi.scan.scanop(data, combine, unused, "scan", axis)
+        return scanned(data, axis, combine)
 
     return importer.block_builder.emit_te(compute, value, primfunc_name_hint="scan")
 
