@@ -15,6 +15,18 @@ _BITS = 11
 _BUCKETS = 1 << _BITS
 
 
+_FEW = 16
+"""Elements of a row that are kept in order while it is read. All may move for each that is better."""
+
+_LANES, _VECTORS = 16, 4
+"""What is compared with the last of the few at once: vectors, and their elements."""
+
+
+def ranks_faster(count: int, length: int) -> bool:
+    """Whether to find the first ``count`` of rows of that ``length`` takes less time than to sort them."""
+    return 1 <= count <= max(length // 2, min(length, _FEW))
+
+
 def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str = "int64") -> list[te.Tensor]:
     """The first ``count`` elements of each row, the best first, and their places in it.
 
@@ -22,9 +34,12 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
     better. The elements are float32 and their places ``index_dtype``, both (..., count); a function has both
     as results, because TVM makes a buffer that statements only write as small as it likes.
 
-    Each row's elements are counted by the leading bits of their order, as in a radix sort; those in buckets
-    that reach the first ``count``, which are few more, are sorted.
+    Few are kept in order while the row is read. For more, the elements of a row are counted by the leading
+    bits of their order, as in a radix sort; those in buckets that reach the first ``count``, which are few
+    more, are sorted.
     """
+    if isinstance(count, int) and count <= _FEW:
+        return _few_of_rows(data, count, largest, index_dtype)
     outer = data.shape[:-1]
     found, places, valid = _candidates(data, count, largest)
     order = topi.argsort(found, valid_count=valid, axis=1, is_ascend=not largest, dtype="int32")
@@ -37,6 +52,66 @@ def top_of_rows(data: te.Tensor, count: Any, *, largest: bool, index_dtype: str 
     values = te.compute(shape, lambda *index: ranked(found, index), name="top_values")
     indices = te.compute(shape, lambda *index: ranked(places, index).astype(index_dtype), name="top_places")
     return [values, indices]
+
+
+def _few_of_rows(data: te.Tensor, count: int, largest: bool, index_dtype: str) -> list[te.Tensor]:
+    """As :func:`top_of_rows`, by insertion into the ``count`` best so far."""
+    *outer, length = data.shape
+    shape = (*outer, count)
+    chunk = _LANES * _VECTORS
+
+    def select(data: Any, values: Any, indices: Any) -> None:
+        with T.parallel(0, prod(outer)) as row:
+            lead = index_of_row(row, outer)
+            # The first of them is above all keys, so that none moves beyond it.
+            keys, places = variable("int32", count + 1), variable("int32", count + 1)
+            at, key, highest = variable(), variable(), variable("int32", _LANES)
+            keys[0] = T.int32(0x7FFFFFFF)
+
+            def at_place(place: Any) -> Any:
+                index = (*lead, place)
+                return data[index]
+
+            def insert(place: Any, last: Any) -> None:
+                """At ``last`` at most, the others after it moving on."""
+                at[0] = last.astype("int32")
+                with T.While(keys[at[0] - 1] < key[0]):
+                    keys[at[0]] = keys[at[0] - 1]
+                    places[at[0]] = places[at[0] - 1]
+                    at[0] = at[0] - 1
+                keys[at[0]] = key[0]
+                places[at[0]] = place.astype("int32")
+
+            def compare(place: Any) -> None:
+                key[0] = _key(at_place(place), largest)
+                with T.If(key[0] > keys[count]), T.Then():
+                    insert(place, T.int32(count))
+
+            with T.serial(0, count) as place:
+                key[0] = _key(at_place(place), largest)
+                insert(place, place + 1)
+            chunks = (length - count) // chunk
+            with T.serial(0, chunks) as number:
+                begin = count + number * chunk
+                with T.vectorized(0, _LANES) as lane:
+                    highest[lane] = T.int32(-0x80000000)
+                with T.unroll(0, _VECTORS) as vector, T.vectorized(0, _LANES) as lane:
+                    own = _key(at_place(begin + vector * _LANES + lane), largest)
+                    highest[lane] = te.max(highest[lane], own)
+                key[0] = highest[0]
+                with T.unroll(1, _LANES) as lane:
+                    key[0] = te.max(key[0], highest[lane])
+                with T.If(key[0] > keys[count]), T.Then(), T.serial(0, chunk) as place:
+                    compare(begin + place)
+            with T.serial(count + chunks * chunk, length) as place:
+                compare(place)
+            with T.serial(0, count) as rank:
+                place = places[rank + 1]
+                own = (*lead, rank)
+                values[own] = at_place(place)
+                indices[own] = place.astype(index_dtype)
+
+    return written("top", [data], [(shape, "float32"), (shape, index_dtype)], select)
 
 
 def _candidates(data: te.Tensor, count: Any, largest: bool) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
@@ -106,4 +181,4 @@ def _key(element: Any, largest: bool) -> Any:
     return key if largest else ~key
 
 
-__all__ = ["top_of_rows"]
+__all__ = ["ranks_faster", "top_of_rows"]

@@ -7,7 +7,7 @@ from tvm import relax
 
 from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape_of
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute.ranking import top_of_rows
+from topi_ext.compute.ranking import ranks_faster, top_of_rows
 
 _WIDER = {**dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32"), "uint32": "int64"}
 """Types that hold the numbers of those that TVM does not sort, or not by all four operators."""
@@ -20,8 +20,8 @@ def topk_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     (data,), attributes = call.args, call.attrs
     shape, count = shape_of(data) or (), int(attributes.k)
     last = bool(shape) and int(attributes.axis) in (-1, len(shape) - 1)
-    known = last and isinstance(shape[-1], int) and 1 <= count <= shape[-1] // 2
-    if not known or dtype_of(data) != "float32":
+    is_few = last and isinstance(shape[-1], int) and ranks_faster(count, shape[-1])
+    if not is_few or dtype_of(data) != "float32":
         return sort_call(builder, call)
     top = partial(
         top_of_rows, count=count, largest=bool(attributes.largest), index_dtype=str(attributes.dtype)

@@ -28,7 +28,7 @@ def check(data: Array, count: int, *, largest: bool = True) -> None:
 
 
 @pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("count", [1, 7, 199, 200])
+@pytest.mark.parametrize("count", [1, 7, 16, 17, 199, 200])
 def test_the_first_of_a_sort(count: int, largest: bool) -> None:
     check(RANDOM.standard_normal((2, 3, 200)).astype("float32"), count, largest=largest)
 
@@ -37,12 +37,14 @@ def test_the_first_of_a_sort(count: int, largest: bool) -> None:
 def test_numbers_of_all_magnitudes(largest: bool) -> None:
     data = RANDOM.standard_normal(3000) * 10.0 ** RANDOM.integers(-38, 38, 3000)
     data[[3, 500, 2000]] = np.inf, -np.inf, np.inf
-    check(data.astype("float32"), 100, largest=largest)
+    for count in (8, 100):
+        check(data.astype("float32"), count, largest=largest)
 
 
 @pytest.mark.parametrize("largest", [True, False])
 def test_of_equal_ones_the_first_is_better(largest: bool) -> None:
-    check(RANDOM.integers(0, 5, (4, 300)).astype("float32"), 90, largest=largest)
+    for count in (9, 90):
+        check(RANDOM.integers(0, 5, (4, 300)).astype("float32"), count, largest=largest)
     check(np.array([0.0, -0.0, 0.0, -0.0, 1.0, -1.0], "float32"), 4, largest=largest)
 
 
@@ -50,9 +52,28 @@ def test_of_equal_ones_the_first_is_better(largest: bool) -> None:
 def test_numbers_that_differ_in_their_last_bits(largest: bool) -> None:
     """All in one bucket, of both passes."""
     bits = np.float32(0.011).view("int32") + RANDOM.permutation(500).astype("int32")
-    check(bits.view("float32"), 60, largest=largest)
+    for count in (5, 60):
+        check(bits.view("float32"), count, largest=largest)
 
 
 def test_places_in_another_dtype() -> None:
     _, places = top(np.array([[1, 3, 2]], "float32"), 2, index_dtype="int32")
     assert places.dtype == "int32" and places.tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("rest", [0, 1, 63, 64, 65, 200])
+def test_few_of_rows_that_are_sorted(rest: int) -> None:
+    """Every element is better than those before it, or none is, whatever is left of what is compared."""
+    data = np.arange(16 + rest, dtype="float32").reshape(1, -1)
+    check(data, 16)
+    check(data, 16, largest=False)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_few_of_which_some_are_no_numbers(sign: int) -> None:
+    """Those of one sign are the largest, those of the other the least, whatever their bits."""
+    data = RANDOM.standard_normal(100).astype("float32")
+    data[[5, 80]] = np.array([0x7FFFFFFF, 0x7FC00000], "uint32").view("float32")
+    data[[5, 80]] = np.copysign(data[[5, 80]], np.float32(sign))
+    _, places = top(data, 2, largest=sign > 0)
+    assert set(places.tolist()) == {5, 80}
