@@ -5,7 +5,6 @@ import operator
 from tvm import relax, te
 
 from relay_layout.ir import Expression, operator_name, shape_of
-from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.scans import scanned
 
 SCANS = {"cumsum": (operator.add, 0), "cumprod": (operator.mul, 1)}
@@ -13,15 +12,18 @@ SCANS = {"cumsum": (operator.add, 0), "cumprod": (operator.mul, 1)}
 
 
 def scan_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of ``cumsum`` or ``cumprod`` along an axis."""
+    """A call of ``cumsum`` or ``cumprod``."""
     (data,), attributes = call.args, call.attrs
-    if not shape_of(data) or attributes.axis is None:
-        return default_call(builder, call)
+    if not shape_of(data):
+        return call
+    axis = attributes.axis
+    if axis is None:
+        data, axis = builder.emit(relax.op.reshape(data, call.ty.shape)), 0
     combine, neutral = SCANS[operator_name(call)]
 
     def scan(tensor: te.Tensor) -> te.Tensor:
         before = neutral if attributes.exclusive else None
-        return scanned(tensor, int(attributes.axis), combine, dtype=str(call.ty.dtype), before=before)
+        return scanned(tensor, int(axis), combine, dtype=str(call.ty.dtype), before=before)
 
     return builder.call_te(scan, data, primfunc_name_hint=operator_name(call))
 
