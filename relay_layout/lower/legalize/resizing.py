@@ -1,8 +1,9 @@
-"""Resizing of images whose columns are innermost in memory: first the columns, then the rows.
+"""Resizing of images whose columns are innermost in memory: first along one axis, then along the other.
 
 Interpolation is separable. TVM's compute gathers every pixel that an output pixel reads, one by one where
-columns are innermost. Here columns are gathered for the rows of the smaller image alone, and rows of the
-result are sums of whole rows, which vectors load. TVM's formula sums in this order too, to the same numbers.
+columns are innermost. Here columns are gathered for the rows of the smaller image alone, and rows are sums of
+whole rows, which vectors load. Where rows become more, TVM's formula sums in this order too, to the same
+numbers.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,16 +22,17 @@ _ROWS = 2
 """The dimension of rows in NCHW, the layout in which columns are innermost."""
 _FLOATS = ("float32", "float16", "bfloat16")
 _REGIONAL = "tf_crop_and_resize"
+_MOST_SHRUNK = 8
+"""Columns that vectors interpolate in the time in which one is gathered twice more."""
 
 
 def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of ``image.resize2d``: columns and then rows where that is faster, otherwise TVM's compute."""
+    """A call of ``image.resize2d``: one axis after the other where that is faster, or TVM's compute."""
     if not _is_by_axes(call):
         return whole_resize_call(builder, call)
-    if not (_enlarges_rows(call) or _may_divide_by_zero(call)):
+    if not _is_worth_two_passes(call) and not _may_divide_by_zero(call):
         return default_call(builder, call)
     data, attributes = call.args[0], call.attrs
-    rows_at, columns_at = _image_axes(call)
     size, dtype = call.ty.shape.values, str(call.ty.dtype)
     along = partial(
         interpolate,
@@ -39,23 +41,28 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         cubic_alpha=float(attributes.cubic_alpha),
         cubic_exclude=bool(attributes.cubic_exclude),
     )
+    rows, columns = zip(("rows", "columns"), _image_axes(call), strict=True)
+    # The first pass is along the axis that leaves fewer elements to the second one.
+    (first, first_axis), (second, second_axis) = (columns, rows) if _enlarges_rows(call) else (rows, columns)
 
-    def rows(lines: te.Tensor) -> te.Tensor:
-        image = along(lines, rows_at, size[rows_at])
+    def finished(lines: te.Tensor) -> te.Tensor:
+        image = along(lines, second_axis, size[second_axis])
         if dtype == "float32":
             return image
         return te.compute(image.shape, lambda *index: image(*index).astype(dtype), name="narrowed")
 
-    # A function of its own: as part of the one of the rows it would be computed again for each of them.
+    # A function of its own: as part of the second one it would be computed again for each of its elements.
     lines = builder.emit_te(
         along,
         data,
-        columns_at,
-        size[columns_at],
-        primfunc_name_hint="resize_columns",
+        first_axis,
+        size[first_axis],
+        primfunc_name_hint=f"resize_{first}",
         primfunc_attrs={PATTERN: OPAQUE},
     )
-    return builder.call_te(rows, lines, primfunc_name_hint="resize_rows", primfunc_attrs={PATTERN: INJECTIVE})
+    return builder.call_te(
+        finished, lines, primfunc_name_hint=f"resize_{second}", primfunc_attrs={PATTERN: INJECTIVE}
+    )
 
 
 def whole_resize_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -106,14 +113,22 @@ def _is_by_axes(call: relax.Call) -> bool:
     return str(attributes.method) in TAPS and str(attributes.coordinate_transformation_mode) != _REGIONAL
 
 
+def _is_worth_two_passes(call: relax.Call) -> bool:
+    """Whether columns are innermost, and the result has not far fewer of them."""
+    if str(call.attrs.layout) != "NCHW":
+        return False
+    columns, out_columns = (tuple(shape_of(side) or ())[_ROWS + 1] for side in (call.args[0], call))
+    known = isinstance(columns, int) and isinstance(out_columns, int)
+    return _enlarges_rows(call) or not known or columns <= _MOST_SHRUNK * out_columns
+
+
 def _enlarges_rows(call: relax.Call) -> bool:
-    """Whether the result has more rows than the image, where columns are innermost.
+    """Whether the result has more rows than the image.
 
     Symbolic extents count as such: sizes that are not known are those of decoders.
     """
-    if str(call.attrs.layout) != "NCHW":
-        return False
-    rows, out_rows = (tuple(shape_of(side) or ())[_ROWS] for side in (call.args[0], call))
+    rows_at, _ = _image_axes(call)
+    rows, out_rows = (tuple(shape_of(side) or ())[rows_at] for side in (call.args[0], call))
     return not (isinstance(rows, int) and isinstance(out_rows, int)) or out_rows > rows
 
 

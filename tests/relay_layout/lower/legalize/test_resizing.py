@@ -40,7 +40,10 @@ def functions_of(module: tvm.IRModule) -> set[str]:
 @pytest.mark.parametrize(
     "mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
 )
-@pytest.mark.parametrize("extents", [GROWING, ((6, 9), (12, 9)), ((1, 1), (8, 8)), ((8, 8), (9, 4))])
+@pytest.mark.parametrize(
+    "extents",
+    [GROWING, ((6, 9), (12, 9)), ((1, 1), (8, 8)), ((8, 8), (9, 4)), ((13, 17), (7, 5)), ((7, 5), (7, 17))],
+)
 def test_numbers_are_those_of_channels_last(
     method: str, mode: str, extents: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
@@ -84,8 +87,7 @@ def test_halves_are_rounded_once(dtype: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "size", "attributes"),
     [
-        ((1, 3, 13, 17), (7, 5), {"method": "linear"}),
-        ((1, 3, 7, 5), (7, 17), {"method": "linear"}),
+        ((1, 3, 13, 41), (7, 5), {"method": "linear"}),
         ((1, 7, 5, 3), (13, 17), {"method": "linear", "layout": "NHWC"}),
         ((1, 3, 7, 5), (13, 17), {"method": "nearest_neighbor"}),
         ((1, 3, 7, 5), (13, 17), {"method": "linear", "dtype": "uint8"}),
@@ -96,7 +98,7 @@ def test_halves_are_rounded_once(dtype: str) -> None:
             | {"coordinate_transformation_mode": "tf_crop_and_resize"},
         ),
     ],
-    ids=["fewer_rows", "as_many_rows", "channels_last", "nearest", "bytes", "region"],
+    ids=["far_fewer_columns", "channels_last", "nearest", "bytes", "region"],
 )
 def test_others_stay_one_function(
     shape: Sequence[int], size: Sequence[int], attributes: dict[str, Any]
