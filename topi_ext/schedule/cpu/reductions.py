@@ -53,6 +53,8 @@ def arrange_reduction(
     sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> None:
     """Schedule a block with these ``spatial`` and ``reduction`` loops, outermost first."""
+    if _rows_run_on(sch, block, reduction):
+        reduction = [*reduction[:-2], sch.fuse(*reduction[-2:])]
     cut = _cut(sch, block, spatial, reduction, how)
     if cut is None:
         _nest(sch, block, spatial, reduction, how)
@@ -190,6 +192,28 @@ def _cut(
     return reduction[0] if how.parallel and vectors < FEW_PARTS <= outer and len(reduction) > 1 else None
 
 
+def _rows_run_on(sch: Schedule, block: SBlock, reduction: list[Any]) -> bool:
+    """Whether the last two reduced axes are one row in memory of all that a block reads along them.
+
+    Of three, TVM would not see that places in the row are not those of quotients.
+    """
+    node = sch.get(block)
+    axes = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
+    extents = [fixed(axis.dom.extent) for axis in axes]
+    if len(axes) < 2 or None in extents or extents != [loop_extent(sch, loop) for loop in reduction]:
+        return False
+    outer, inner = (axis.var for axis in axes[-2:])
+    along = _loads_along(node, outer, inner)
+    return bool(along) and all(
+        len(load.indices) > 1
+        and load.indices[-2].same_as(outer)
+        and load.indices[-1].same_as(inner)
+        and not any(uses(index, axis) for index in load.indices[:-2] for axis in (outer, inner))
+        and fixed(load.source.shape[-1]) == extents[-1]
+        for load in along
+    )
+
+
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
     """Does a block reduce an intermediate buffer of the function?"""
     kept, reduced = temporaries(sch), node.iter_vars[-1].var
@@ -203,12 +227,17 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
     Of a product of two matrices one is not: partial results, of each of all its elements, would take many
     times the memory.
     """
-    loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
-    along = [load for load in loads if any(uses(index, axis) for index in load.indices)]
+    along = _loads_along(node, axis)
     return bool(along) and all(
         load.indices[-1].same_as(axis) and not any(uses(index, axis) for index in load.indices[:-1])
         for load in along
     )
+
+
+def _loads_along(node: Any, *axes: tirx.Var) -> list[Any]:
+    """What a block reads at places that depend on any of ``axes``, but for its own result."""
+    loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
+    return [load for load in loads if any(uses(index, axis) for index in load.indices for axis in axes)]
 
 
 def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:

@@ -59,6 +59,9 @@ def test_global_average_pooling(shape: tuple[int, ...], axes: tuple[int, ...], s
         ((33, 20), (0,)),
         ((20, 33), (1,)),
         ((4, 5, 6), (0, 2)),
+        ((4, 14, 14), (1, 2)),
+        ((3, 4, 5, 13), (1, 2, 3)),
+        ((5, 13, 3, 9), (1, 3)),
         ((1, 1), (1,)),
         ((70, 300), (1,)),
     ],
@@ -165,11 +168,13 @@ def test_channels_that_fill_no_vector_have_no_conditions(shape: tuple[int, ...])
     [
         ((2, 3, 6, 32), (2, 3), "last"),
         ((1, 64, 64, 16), (1, 2), "first"),
-        ((2, 3, 6, 7), (2, 3), "none"),
+        ((2, 3, 3, 5), (2, 3), "none"),
         ((3, 5, 197), (2,), "last"),
         ((2, 3, 2, 49), (2, 3), "last"),
+        ((2, 30, 14, 14), (2, 3), "last"),
+        ((2, 3, 5, 9, 7), (2, 3, 4), "last"),
     ],
-    ids=["rows", "few channels", "short odd rows", "odd rows", "odd planes"],
+    ids=["rows", "few channels", "short planes", "odd rows", "odd planes", "rows that run on", "volumes"],
 )
 def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, ...], place: str) -> None:
     data = data_of(*shape)
