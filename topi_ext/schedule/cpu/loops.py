@@ -53,6 +53,9 @@ WORTH_MOVING = 1.3
 ENOUGH_ELEMENTS = 16
 """So many take longer than dividing an index by symbolic extents."""
 
+LONG_ROW = 4
+"""Vectors of a row for which its place is worked out once."""
+
 ENOUGH_ROWS = 64
 """Rows that threads can share evenly enough."""
 
@@ -139,6 +142,12 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
     """Vectorize and parallelize the ``spatial`` loops of a block without a reduction."""
     if not spatial:
         return
+    sized = size_of([sch.get(loop).extent for loop in spatial]) is not None
+    # Of operands that lie as the result does, all dimensions are one row.
+    apart = sized and not how.rows and not _lies_as_result(sch, block)
+    if apart and _are_long(size_of([sch.get(loop).extent for loop in spatial[-2:]]), how):
+        # Of three loops made one, TVM would not see that places in the row are not those of quotients.
+        spatial = [*spatial[:-2], *coalesce(sch, block, spatial[-2:], len(spatial) - 2)]
     extent = loop_extent(sch, spatial[-1])
     vector = None
     rows = spatial[:-1]
@@ -150,8 +159,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         if how.parallel:
             sch.parallel(sch.fuse(*fusible(sch, rows)))
         return
-    sized = size_of([sch.get(loop).extent for loop in spatial]) is not None
-    width = _row_vector(sch, block, extent, how, sized) if extent is not None else None
+    width = _row_vector(sch, block, extent, how, sized, apart) if extent is not None else None
     if how.symbolic_rows and extent is None and len(spatial) == 1 and _may_repeat(sch, block):
         outer, vector = sch.split(spatial[0], [None, how.lanes])
         overlap_tail(sch, outer)
@@ -171,7 +179,7 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             whole = False
             mark_remainder(sch, outer)
     if spatial and how.parallel:
-        sch.parallel(_shared(sch, spatial, whole))
+        sch.parallel(_shared(sch, spatial, whole and not apart))
     elif width is not None:
         coalesce(sch, block, spatial[:-1], how.rows)
     if vector is not None:
@@ -208,11 +216,19 @@ def _gathers(sch: Schedule, block: SBlock) -> bool:
     return any(uses(index, innermost) for place in places for index in place.indices)
 
 
-def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement, sized: bool) -> int | None:
+def _are_long(elements: int | None, how: Arrangement) -> bool:
+    """Whether a row of so many ``elements`` is made of whole vectors, and of several."""
+    return elements is not None and elements % how.lanes == 0 and elements >= LONG_ROW * how.lanes
+
+
+def _row_vector(
+    sch: Schedule, block: SBlock, extent: int, how: Arrangement, sized: bool, apart: bool
+) -> int | None:
     """The length of vectors that do not cross the end of a row of ``extent`` elements; None if they may.
 
     A vector that crosses rows would load operands of another memory order than the result's by element. None
-    crosses rows whose number is unknown, not ``sized``.
+    crosses rows whose number is unknown, not ``sized``, or long ones that lie ``apart`` in an operand, whose
+    places would be divided for each vector.
     """
     lanes = how.lanes
     if how.rows and extent > lanes and extent % lanes:
@@ -220,7 +236,7 @@ def _row_vector(sch: Schedule, block: SBlock, extent: int, how: Arrangement, siz
     if extent % 4 == 0 and 4 <= extent <= MAXIMUM_VECTOR:
         return extent
     if extent % lanes == 0:
-        return None if sized else lanes
+        return lanes if not sized or (apart and _are_long(extent, how)) else None
     if sized and not how.rows and _lies_as_result(sch, block):
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]

@@ -90,6 +90,15 @@ def test_a_row_of_odd_length_ends_with_a_vector_that_overlaps_another() -> None:
     assert "T.vectorized(16)" in script and "T.min(" in script and "T.where" not in script
 
 
+def test_long_rows_that_lie_apart_have_a_loop_of_their_own() -> None:
+    """Windows of an image, whose places would else be divided for each vector."""
+    data = te.placeholder((2, 7, 8, 7, 96))
+    func = prim_func([data, topi.transpose(data, (0, 2, 1, 3, 4))], "int64")
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    script = scheduled_by(LoopNest(), func, wide).mod["main"].script()
+    assert "in range(T.int64(42)):" in script and "T.vectorized(T.int64(16))" in script
+
+
 @pytest.mark.parametrize(
     ("channels", "vector"), [(120, 40), (72, 24), (184, 16), (24, 24), (128, 16), (49, 16), (1000, 40)]
 )
@@ -126,6 +135,8 @@ def test_concatenation(first: tuple[int, ...], second: tuple[int, ...], axis: in
         ((33, 77), (1, 0)),
         ((4, 5, 6), (2, 1, 0)),
         ((3, 64, 64), (0, 2, 1)),
+        ((2, 7, 4, 7, 32), (0, 2, 1, 3, 4)),
+        ((2, 3, 4, 4, 4, 8), (0, 2, 1, 3, 4, 5)),
     ],
 )
 def test_transposition(shape: tuple[int, ...], order: tuple[int, ...], symbolic: bool) -> None:
