@@ -31,7 +31,7 @@ from relay_layout.rewrite.bindings import Bindings
 from relay_layout.rewrite.contraction import contractions_as_products
 from relay_layout.rewrite.fold import fold_constants
 from relay_layout.rewrite.hoisting import hoisted
-from relay_layout.rewrite.narrowing import POOLINGS, narrowed, narrowed_pooling
+from relay_layout.rewrite.narrowing import ROUNDED_POOLINGS, narrowed, narrowed_pooling
 from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -147,7 +147,7 @@ _FORMS: dict[str, Callable[[relax.Call, Bindings], Expression]] = {
     "nn.dropout": _dropout,
     "take": _sliced,
     **dict.fromkeys(CONVOLUTION_AXES, _narrowed),
-    **dict.fromkeys(POOLINGS, _narrowed_pooling),
+    **dict.fromkeys(ROUNDED_POOLINGS, _narrowed_pooling),
 }
 """The inference form of calls, by operator; those of others are hoisted."""
 

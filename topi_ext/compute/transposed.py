@@ -116,7 +116,7 @@ def _gathered(
         out_channel = geometry.out_channel(position)
         in_channel = reduction_channel(loops, block)
         in_group = out_channel
-        if geometry.is_depthwise:
+        if geometry.keeps_channels:
             in_channel, in_group = out_channel, 0
         elif geometry.groups > 1:
             group = flat(out_channel) // outputs
