@@ -11,7 +11,7 @@ from tvm_ffi import structural_walk
 
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of, uses
+from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.vector_remainders import mark_remainder
@@ -206,8 +206,7 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
     loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
     along = [load for load in loads if any(uses(index, axis) for index in load.indices)]
     return bool(along) and all(
-        load.indices[-1].same_as(axis) and not any(uses(index, axis) for index in load.indices[:-1])
-        for load in along
+        load.indices[-1].same_as(axis) and not strides_along(load, axis) for load in along
     )
 
 
