@@ -57,6 +57,16 @@ def is_static(shape: Sequence[Extent]) -> bool:
     return all(isinstance(extent, int) for extent in shape)
 
 
+def is_empty(shape: Sequence[Extent]) -> bool:
+    """Whether there is known to be no element. A reshape of Relax takes 0 for the extent that there was."""
+    return any(isinstance(extent, int) and extent == 0 for extent in shape)
+
+
+def known_to_differ(one: Extent | None, other: Extent | None) -> bool:
+    """Whether two extents are numbers, and not the same."""
+    return isinstance(one, int) and isinstance(other, int) and one != other
+
+
 def is_one(extent: Extent) -> bool:
     """Whether an extent is known to be 1."""
     return isinstance(extent, int) and extent == 1
@@ -223,6 +233,11 @@ def with_body(
         function.is_pure,
     )
     return changed.with_attrs(function_attributes(function))
+
+
+def with_bindings(function: relax.Function, bindings: Sequence[relax.Binding]) -> relax.Function:
+    """The function with other bindings, all in one block, and the same result."""
+    return with_body(function, relax.SeqExpr([relax.BindingBlock(list(bindings))], function.body.body))
 
 
 def with_new_variables(function: relax.Function) -> relax.Function:

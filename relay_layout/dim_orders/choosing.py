@@ -93,7 +93,7 @@ def _ways(
         layout = layout_of(asked) if results is None else results[0]
         return [Signature((layout,), (layout,), replacement=lambda builder, moved: moved[0])]
     rule = TABLE.get(node.operator)
-    if rule is None or any(value.shape is None for value in (*node.operands, *node.results)):
+    if rule is None or not node.has_known_ranks:
         return [original]
     wanted = Wanted(
         tuple((layout,) for layout in operands),

@@ -287,7 +287,7 @@ def permuted(node: Node) -> Labels | None:
     axes = node.attributes.axes
     if node.operands[0].shape is None or node.results[0].shape is None:
         return None
-    if any(isinstance(extent, int) and extent == 0 for extent in node.operands[0].shape):
+    if node.operands[0].is_empty:
         # An alias is a reshape where ranks differ, and a reshape reads 0 as "as before".
         return None
     order = [int(axis) % rank for axis in axes] if axes is not None else list(reversed(range(rank)))

@@ -17,7 +17,6 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import (
     Constant,
-    Emit,
     Expression,
     constant,
     constant_array,
@@ -33,13 +32,13 @@ from relay_layout.quantization.expansions import expanded_dequantize, expanded_q
 from relay_layout.quantization.movements import MOVEMENTS, REARRANGEMENTS, moved_constant, picks_pixels
 from relay_layout.quantization.products import convolved, multiplied
 from relay_layout.quantization.reals import (
-    SHIFT,
     Quantization,
     Real,
     Term,
     from_steps,
     quantization_of,
     shifted,
+    unshifted,
 )
 
 _EIGHT_BITS = ("int8", "uint8")
@@ -181,7 +180,7 @@ class Integers(PyExprMutator):
             self._tables[integers.__chandle__()] = table
         if kind is quantization:
             return integers
-        signed = self._emit(_signed(integers, self._emit))
+        signed = self._emit(unshifted(integers, self._emit))
         self._kept.append(signed)
         self._unsigned[signed.__chandle__()] = integers
         return signed
@@ -330,11 +329,6 @@ def _number(value: Expression) -> float | None:
         return float(value.value)
     inner = getattr(value, "value", None)
     return float(inner.value) if isinstance(inner, (tvm.tirx.FloatImm, tvm.tirx.IntImm)) else None
-
-
-def _signed(integers: Expression, emit: Emit) -> Expression:
-    wide = emit(relax.op.astype(integers, "int16"))
-    return relax.op.astype(emit(relax.op.subtract(wide, constant(np.array(SHIFT, "int16")))), "int8")
 
 
 __all__ = ["Integers"]

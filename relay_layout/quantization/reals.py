@@ -4,6 +4,7 @@ Scales and zero points are numpy arrays that broadcast to their tensor, so that 
 dimension like any other, which layouts may move and block.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -215,12 +216,31 @@ def from_steps(
 
 def shifted(integers: Expression, emit: Emit) -> Expression:
     """int8 as uint8, each by SHIFT more."""
+    return _moved(integers, relax.op.add, "uint8", emit)
+
+
+def unshifted(integers: Expression, emit: Emit) -> Expression:
+    """uint8 as int8, each by SHIFT less."""
+    return _moved(integers, relax.op.subtract, "int8", emit)
+
+
+def _moved(integers: Expression, move: Callable[..., Expression], dtype: str, emit: Emit) -> Expression:
     wide = emit(relax.op.astype(integers, "int16"))
-    return relax.op.astype(emit(relax.op.add(wide, constant(np.array(SHIFT, "int16")))), "uint8")
+    return relax.op.astype(emit(move(wide, constant(np.array(SHIFT, "int16")))), dtype)
 
 
 def _float32(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float32")
 
 
-__all__ = ["SHIFT", "Quantization", "Real", "Term", "fits_int8", "from_steps", "quantization_of", "shifted"]
+__all__ = [
+    "SHIFT",
+    "Quantization",
+    "Real",
+    "Term",
+    "fits_int8",
+    "from_steps",
+    "quantization_of",
+    "shifted",
+    "unshifted",
+]

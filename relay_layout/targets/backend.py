@@ -188,7 +188,7 @@ def backend_rules(
 
     def _rule(node: Node) -> Rule | None:
         own = rules(node)
-        if not node.operator or any(value.shape is None for value in (*node.operands, *node.results)):
+        if not node.operator or not node.has_known_ranks:
             return own
         required = RequiredRule(backend, view_of(node, letters), own)
         return own if required.asks_nothing else required

@@ -15,7 +15,7 @@ from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, is_empty
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class Node:
         present = shape_of(value)
         if len(present) == len(shape) and all(map(same, present, shape)):
             return value
-        if any(isinstance(extent, int) and extent == 0 for extent in shape):
-            # Relax takes 0 for the extent that there was; what has no elements needs no source.
+        if is_empty(shape):
+            # What has no elements needs no source.
             return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(value))
         return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
 

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of, value_of
+from relay_layout.ir import Expression, is_empty, operator_name, rebuild_functions, shape_of, value_of
 from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.scattering import REDUCTIONS, scattered
 
@@ -52,7 +52,7 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
     reduction = str(call.attrs.reduction)
     if shape is None or extents is None or reduction not in REDUCTIONS:
         return default_call(builder, call)
-    if _is_empty(extents):
+    if is_empty(extents):
         return data
     axis = int(call.attrs.axis) % len(shape)
     if not _are_alike(shape, extents, but=axis) or not _are_alike(shape_of(places), extents):
@@ -71,7 +71,7 @@ def scatter_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
     reduction = str(call.attrs.reduction)
     if shape is None or numbers is None or extents is None or reduction not in REDUCTIONS:
         return default_call(builder, call)
-    if _is_empty(extents):
+    if is_empty(extents):
         return data
     outer, depth = len(numbers) - 1, numbers[-1]
     if not isinstance(depth, int) or not 0 < depth <= len(shape):
@@ -126,11 +126,6 @@ def _reshaped(builder: relax.BlockBuilder, tensor: Expression, shape: Shape) -> 
     if _are_alike(shape_of(tensor), shape):
         return tensor
     return builder.emit(builder.normalize(relax.op.reshape(tensor, shape)))
-
-
-def _is_empty(shape: Shape) -> bool:
-    """Whether there is known to be no element; what reshapes such tensors in TVM takes 0 for "as it was"."""
-    return any(isinstance(extent, int) and extent == 0 for extent in shape)
 
 
 def _are_alike(one: Shape | None, other: Shape | None, but: int | None = None) -> bool:

@@ -21,7 +21,7 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
-    with_body,
+    with_bindings,
     with_main,
 )
 from relay_layout.lower.dynamic_shapes.typical_size import IMAGE, typical_extent
@@ -52,8 +52,7 @@ def share_dynamic_storages(module: tvm.IRModule) -> tvm.IRModule:
     shared = _Shared(function, bindings)
     if not shared.groups:
         return module
-    body = relax.SeqExpr([relax.BindingBlock(shared.rewritten())], function.body.body)
-    return with_main(module, with_body(function, body))
+    return with_main(module, with_bindings(function, shared.rewritten()))
 
 
 @dataclass

@@ -26,7 +26,7 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
     size_in_bytes,
-    with_body,
+    with_bindings,
     with_main,
 )
 from relay_layout.lower.memory.aliases import Aliases
@@ -74,8 +74,7 @@ def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
     plan = _Plan(module, bindings, function)
     if not plan.dropped:
         return module
-    body = relax.SeqExpr([relax.BindingBlock(plan.rewritten())], function.body.body)
-    return with_main(plan.variants.module(), with_body(function, body))
+    return with_main(plan.variants.module(), with_bindings(function, plan.rewritten()))
 
 
 class _Plan:

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, known_to_differ
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Build, Operator, Scope, extents, scalar_like
@@ -23,7 +23,7 @@ def _cross_entropy(logits: bool) -> Build:
         shapes = [extents(operand) for operand in operands]
         if any(len(shape) != 2 for shape in shapes) or not isinstance(shapes[0][0], int):
             raise ModelError("predictions and targets are matrices with a known number of rows")
-        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(*shapes, strict=True)):
+        if any(map(known_to_differ, *shapes)):
             raise ModelError("predictions and targets differ in shape")
         scores = predictions if logits else relax.op.log(predictions)
         total = relax.op.negative(relax.op.sum(relax.op.multiply(scores, targets)))

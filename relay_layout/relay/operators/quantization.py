@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of
+from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, known_to_differ
 from relay_layout.relay.operators.fixed_point import (
     TONEAREST,
     UPWARD,
@@ -107,7 +107,7 @@ def channelwise(value: Expression, axis: int, data: Expression) -> Expression:
     if count == 1:
         return relax.op.squeeze(value, [0])
     channels = shape[axis_of(axis, len(shape))] if shape else 1
-    if isinstance(count, int) and isinstance(channels, int) and count != channels:
+    if known_to_differ(count, channels):
         raise ModelError(f"there are {count} scales or zero points for {channels} channels along axis {axis}")
     return along(value, axis, len(shape))
 

@@ -22,7 +22,7 @@ from relay_layout.frontend.values import (
     shape_of,
     written,
 )
-from relay_layout.ir import Extent, is_static
+from relay_layout.ir import Extent, is_static, known_to_differ
 
 
 def _identity(node: Node) -> Value:
@@ -69,7 +69,7 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
         raise failure
     if not inferred:
         total, wanted = map(product, without_shared(shape, goal))
-        if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
+        if known_to_differ(total, wanted):
             raise failure
         node.requirements.equal(total, wanted)
         return goal
