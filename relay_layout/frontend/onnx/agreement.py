@@ -32,7 +32,7 @@ def agreeing(node: Node) -> Node:
     """
     if node.operator == "Concat":
         rank = len(shape_of(node.input(0)))
-        joined = node.axis(node.attributes.get("axis", 1 if node.opset < 4 else 0), rank) - rank
+        joined = node.axis_given(rank, default=1 if node.opset < 4 else 0) - rank
         return replace(node, inputs=_agreeing(node, broadcasts=False, but=joined))
     if node.operator in BROADCASTING and node.opset >= _LINED_UP_BEFORE:
         return replace(node, inputs=_agreeing(node, broadcasts=True))

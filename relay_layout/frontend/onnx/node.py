@@ -148,6 +148,10 @@ class Node:
             raise Unsupported(f"has axis {axis} where there are {rank} dimensions")
         return axis % rank
 
+    def axis_given(self, rank: int, *, default: int) -> int:
+        """The attribute ``axis``, counted from the front."""
+        return self.axis(int(self.attributes.get("axis", default)), rank)
+
     def axes(self, axes: Sequence[int], rank: int) -> list[int]:
         """Distinct axes, ascending, counted from the front."""
         normalized = sorted(self.axis(int(axis), rank) for axis in axes)
