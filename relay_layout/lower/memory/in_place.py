@@ -74,7 +74,9 @@ def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
     plan = _Plan(module, bindings, function)
     if not plan.dropped:
         return module
-    return with_main(plan.variants.module(), with_bindings(function, plan.rewritten()))
+    main = with_bindings(function, plan.rewritten())
+    # With the functions that rewriting made.
+    return with_main(plan.variants.module(), main)
 
 
 class _Plan:
