@@ -48,12 +48,11 @@ def _calls(function: relax.Function) -> Iterator[tuple[str, relax.Call]]:
         elif isinstance(expression, relax.If):
             pending += [expression.false_branch, expression.true_branch]
         elif isinstance(expression, relax.SeqExpr):
-            for block in expression.blocks:
-                for binding in block.bindings:
-                    if operator_name(binding.value):
-                        yield str(binding.var.name), binding.value
-                    elif isinstance(binding.value, relax.Function | relax.If | relax.SeqExpr):
-                        pending.append(binding.value)
+            for binding in (binding for block in expression.blocks for binding in block.bindings):
+                if operator_name(binding.value):
+                    yield str(binding.var.name), binding.value
+                elif isinstance(binding.value, relax.Function | relax.If | relax.SeqExpr):
+                    pending.append(binding.value)
 
 
 def _problem(call: relax.Call) -> str | None:

@@ -65,13 +65,11 @@ def depthwise_knobs(
 def _choices(workload: DepthwiseConvolution) -> Iterator[DepthwiseKnobs]:
     """All that have work for a block, whether they fit or not."""
     for vector in VECTORS:
-        for across in _channel_threads(workload, vector):
-            for tile in product(_TILE_ROWS, _TILE_COLUMNS):
-                for threads in product(_ROW_THREADS, _COLUMN_THREADS):
-                    if not _is_worth(workload, tile, threads, across):
-                        continue
-                    for weights in _places(workload, threads):
-                        yield DepthwiseKnobs(vector, *tile, across, *threads, weights)
+        tiles, blocks = product(_TILE_ROWS, _TILE_COLUMNS), product(_ROW_THREADS, _COLUMN_THREADS)
+        for across, tile, threads in product(_channel_threads(workload, vector), tiles, blocks):
+            if _is_worth(workload, tile, threads, across):
+                for weights in _places(workload, threads):
+                    yield DepthwiseKnobs(vector, *tile, across, *threads, weights)
 
 
 def _places(workload: DepthwiseConvolution, threads: tuple[int, int]) -> tuple[Weights, ...]:
