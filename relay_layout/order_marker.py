@@ -44,7 +44,6 @@ class _Remover(PyExprMutator):
 
 
 def _copy(value: Any, order: Any) -> Any:
-    del order
     # Not the operand itself, whose memory is planned to be used again.
     return tvm.runtime.empty(value.shape, value.dtype).copyfrom(value)
 

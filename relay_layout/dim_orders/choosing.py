@@ -53,12 +53,10 @@ class _Given:
         self._layouts = layouts
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        del node
         if self._layouts is not None:
             yield self._layouts
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        del node, operands, results
         return 0.0
 
 

@@ -79,7 +79,6 @@ class CpuLowering(Lowering):
         return nullcontext()
 
     def device_code(self, executable: Any) -> dict[str, bytes]:
-        del executable
         return {}
 
     @property

@@ -40,7 +40,6 @@ class RowMutator(PyExprMutator):
 
     def is_joined(self, operand: Expression) -> bool:
         """Whether an operand that is no view of rows is better computed with its reader, as what it is."""
-        del operand
         return False
 
     def forget(self) -> None:

@@ -124,7 +124,6 @@ def with_arguments(arguments: Arguments) -> Expansion:
 
     def expansion(node: Node, layout: Layout) -> Replacement:
         def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
-            del builder
             return with_attributes(node.expression, arguments(node, layout, operands))
 
         return replacement

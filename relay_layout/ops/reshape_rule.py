@@ -27,7 +27,6 @@ class ReshapeRule(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each layout around the node that keeps every group together."""
-        del offers
         source, target = node.operands[0], node.results[0]
         if source.shape is None or target.shape is None:
             return

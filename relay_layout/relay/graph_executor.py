@@ -45,7 +45,6 @@ class OutputTensor:
     asnumpy = numpy
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        del copy
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -203,7 +202,6 @@ class RuntimeModule:
         ``min_repeat_ms`` together. Options of TVM's that concern cooling down are ignored.
         """
         self.check_device(dev)
-        del options
         function = self[func_name]
 
         def measure(*arguments: Any) -> BenchmarkResult:

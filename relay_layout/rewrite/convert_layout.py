@@ -206,5 +206,4 @@ class ConvertLayout:
 
     def transform_module(self, module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         """The converted module; a transform cost report is not kept (see :func:`convert_layout`)."""
-        del context
         return convert_layout(module, self.request, self.target)[0]

@@ -95,7 +95,6 @@ class RequiredRule(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """The requirements that the operator can meet in these layouts."""
-        del wanted
         for requirement in self._required or ():
             inputs = _layouts(requirement.inputs, self._view.inputs, node.operands, self._place("input"))
             outputs = _layouts(requirement.outputs, self._view.outputs, node.results, self._place("output"))
@@ -134,7 +133,6 @@ class _Required:
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The requirement in the convolution's own letters."""
-        del node
         tensors = (*self._view.inputs[:2], self._view.outputs[0])
         layouts = (*self._inputs[:2], self._outputs[0])
         named = [

@@ -21,7 +21,6 @@ ToCorners = Callable[[Sequence[Any]], list[Any]]
 
 def above(common: Any, threshold: Any, score: Any) -> Any:
     """The rule of ONNX: boxes are suppressed by overlaps above the threshold."""
-    del score
     return common > threshold
 
 

@@ -43,7 +43,6 @@ class CudaRule(Rule):
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """None for what :meth:`schedule` does not take."""
-        del tunable
         func = without_single_terms(func)
         try:
             with target:
@@ -120,7 +119,6 @@ class Scheduled(CudaRule):
 
     def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
         """What the function says."""
-        del target
         return self.scheduled(func)
 
 

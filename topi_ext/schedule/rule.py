@@ -26,7 +26,6 @@ class Rule(ScheduleRule):
 
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
         """The kernel that was scheduled; None for one without knobs."""
-        del func
         return None
 
 

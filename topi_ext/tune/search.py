@@ -167,7 +167,6 @@ class TileSearch:
     """
 
     def __init__(self, space: Space, *, seed: int = 0) -> None:
-        del seed
         groups: dict[str, list[Candidate]] = {}
         for candidate in space.candidates:
             groups.setdefault(_tile_of(candidate), []).append(candidate)

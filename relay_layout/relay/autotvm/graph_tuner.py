@@ -64,7 +64,6 @@ class BaseGraphTuner:
         log_level: int | None = None,
         name: str = "graph_tuner",
     ) -> None:
-        del target_ops, max_sch_num, dtype, log_file, log_level
         self._name = name
         self._verbose = verbose
         self._target = build_target(target)
@@ -92,7 +91,6 @@ class BaseGraphTuner:
 
         ``infer_layout`` measures a few alone. InputError where ``use_rpc`` comes without a ``device_key``.
         """
-        del min_exec_num, timeout, n_parallel, build_func, target_host, infer_layout
         if layout_records is not None:
             self._transforms += _transforms_of([Path(layout_records)])
         if use_rpc and runner is None:
@@ -114,7 +112,6 @@ class BaseGraphTuner:
 
     def run(self, **kwargs: Any) -> None:
         """Choose the layouts."""
-        del kwargs
         report = convert(self._module, desired_layout="auto", target=self._resolved()).report
         self._chosen = float(report["solver"]["objective_us"])
         self._tell(f"layouts chosen, {self._chosen / 1e3:.3f} ms estimated")

@@ -31,7 +31,6 @@ def pair(record: TuningRecord) -> tuple[MeasureInput, MeasureResult]:
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
     """The line of a log."""
-    del result
     if protocol != "json":
         raise ValueError(f"encode: protocol {protocol!r} is not known; use 'json'")
     return inp.record.to_json()

@@ -121,7 +121,6 @@ def extract_from_multiple_program(
     the layouts that it chooses with the logs applied here. ``ops`` keeps those of these operators of Relay,
     such as ``relay.op.get("nn.conv2d")``. Raises what ``relay.build`` raises.
     """
-    del target_host
     resolved = build_target(target)
     modules, layouts = [], set()
     for mod, values in zip(mods, params, strict=True):

@@ -93,7 +93,6 @@ class Tuner:
         Kernels that logs have of this machine (those applied, and what was loaded) are not measured again.
         Raises what :meth:`MeasureOption.measurer` raises, and RelayLayoutError where all boards are lost.
         """
-        del si_prefix
         if n_trial < 1:
             raise InputError(f"tune: n_trial is {n_trial}; at least one kernel is measured")
         if not isinstance(measure_option, MeasureOption):
@@ -159,7 +158,6 @@ class XGBTuner(Tuner):
         diversity_filter_ratio: float | None = None,
         log_interval: int = 50,
     ) -> None:
-        del plan_size, feature_type, loss_type, num_threads, optimizer, diversity_filter_ratio, log_interval
         super().__init__(task)
 
 
@@ -171,7 +169,6 @@ class GATuner(Tuner):
     def __init__(
         self, task: Task, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1
     ) -> None:
-        del pop_size, elite_num, mutation_prob
         super().__init__(task)
 
 

@@ -152,7 +152,6 @@ class _Replaced(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """The one that the callback chose, where it fits."""
-        del node, wanted, offers
         if not self.refuses:
             yield self._signature
 

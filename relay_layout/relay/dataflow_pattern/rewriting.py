@@ -54,7 +54,6 @@ def rewrite(
 
     ModelError for a callback that raises, or returns no expression, and where they never come to an end.
     """
-    del mod
     remaining = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for callback in remaining:
         if not isinstance(callback.pattern, DFPattern):

@@ -113,7 +113,6 @@ class RegisteredOperator(OperatorName):
 
     def add_argument(self, name: str, type: str = "Tensor", description: str = "") -> None:
         """One more operand; ``type`` and ``description`` were for Relay's documentation."""
-        del type, description
         definition = _DEFINITIONS[self]
         definition.named.append(name)
         definition.publish()
@@ -153,7 +152,6 @@ def register(op_name: str, describe: str = "") -> RegisteredOperator:
     ``relay.Call(relay.op.get(op_name), [x], {"beta": 1.5})`` is a call of it. One of the caller's with that
     name is forgotten. ModelError for a name that is Relay's, or that its text cannot hold.
     """
-    del describe
     if not re.fullmatch(OPERATOR_NAME, op_name):
         raise ModelError(
             f"'{op_name}' cannot name an operator: it takes letters, digits, '_', and dots between"
@@ -204,7 +202,6 @@ def _agree(expected: RelayType, given: RelayType) -> bool:
 
 
 def _broadcast(types: Sequence[RelayType], attributes: Attributes) -> RelayType:
-    del attributes
     a, b = types
     assert isinstance(a, TensorType) and isinstance(b, TensorType)
     rank = max(len(a.shape), len(b.shape))

@@ -15,7 +15,6 @@ from relay_layout.relay.operators.operator import Operator, Scope, rank_of
 
 
 def _prelu(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope
     data, alpha = operands
     axis = axis_of(attributes, rank_of(data))
     check_vectors(data, (alpha,), axis, "alpha")

@@ -109,7 +109,6 @@ def build_transposed(rank: int) -> Build:
     function = relax_function(f"nn.conv{rank}d_transpose")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope
         data, weight = operands
         found = geometry(rank, data, weight, attributes, transposed=True, blocked=True)
         check_channels(attributes, found.weight["O"] * found.groups, found.kernel_layout.block("O"))

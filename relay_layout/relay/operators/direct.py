@@ -75,7 +75,6 @@ def direct(
     }
 
     def build(scope: Scope, values: Sequence[Expression], given: Attributes) -> Expression:
-        del scope
         keywords = {
             field.relax_name: field.to_relax(given[relay_name]) for relay_name, field in mapped.items()
         }

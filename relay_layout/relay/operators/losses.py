@@ -18,7 +18,6 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 def _cross_entropy(logits: bool) -> Build:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope, attributes
         predictions, targets = operands
         shapes = [extents(operand) for operand in operands]
         if any(len(shape) != 2 for shape in shapes) or not isinstance(shapes[0][0], int):
@@ -33,7 +32,6 @@ def _cross_entropy(logits: bool) -> Build:
 
 
 def _nll_loss(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope
     if attributes.reduction not in _REDUCTIONS:
         raise ModelError(f"reduction is '{attributes.reduction}', not one of {', '.join(_REDUCTIONS)}")
     return relax.op.nn.nll_loss(

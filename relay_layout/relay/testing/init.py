@@ -68,7 +68,6 @@ class Constant(Initializer):
     """Equal weights whose sum is 1."""
 
     def _init_weight(self, name: Desc, arr: np.ndarray) -> None:
-        del name
         arr[...] = 1.0 / arr.size
 
 

@@ -100,7 +100,6 @@ class _Announced:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    del number, frame
     raise SystemExit(1)
 
 

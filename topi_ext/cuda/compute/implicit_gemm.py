@@ -152,7 +152,6 @@ def rows_as_image(data: te.Tensor) -> te.Tensor:
     *extents, channels = (int(extent) for extent in data.shape)
 
     def element(row: Any, y: Any, x: Any, channel: Any) -> Any:
-        del y, x
         place = []
         for extent in reversed(extents):
             place.append(row % extent)

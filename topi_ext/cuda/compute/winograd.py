@@ -84,7 +84,6 @@ def transformed_image(data: te.Tensor, workload: GemmConvolution, knobs: Winogra
     points = te.compute((whole, extent, extent, channels), data_point, name=DATA)
 
     def element(number: Any, y: Any, x: Any, index: Any) -> Any:
-        del y, x
         place = index // channels
         return points(number, place // extent, place % extent, index % channels)
 

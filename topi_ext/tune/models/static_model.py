@@ -69,7 +69,6 @@ class KernelModel:
         self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
     ) -> Iterator[Measurement]:
         """One modelled time for each of ``knobs``; ``rounds`` would not change it."""
-        del rounds
         for one in knobs:
             try:
                 yield Measurement((self.seconds(workload, one),))
@@ -81,13 +80,11 @@ class KernelModel:
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """Errors: there is a model of convolutions alone."""
-        del rounds
         for _ in functions:
             yield Measurement((), "model: there is none of this function")
 
     def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         """Nothing is known to be wrong of what is not run."""
-        del workload, knobs
         return ""
 
     def close(self) -> None:
