@@ -49,5 +49,3 @@ def _copy(value: Any, order: Any) -> Any:
 
 
 tvm.register_global_func(NAME, _copy, override=True)
-
-__all__ = ["NAME", "order_asked", "to_dim_order", "without_markers"]

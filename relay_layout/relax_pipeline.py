@@ -35,6 +35,3 @@ def pipeline(target: TargetLike = "native", *, desired_layout: str = "auto") -> 
             return tvm.transform.Sequential(machine_passes())(planned)
 
     return tvm.transform.module_pass(run, opt_level=0, name="relay_layout.pipeline")
-
-
-__all__ = ["pipeline"]

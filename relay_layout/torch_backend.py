@@ -283,6 +283,3 @@ def _check(arguments: Sequence[Any]) -> None:
             raise ModelError(
                 f"relay_layout's torch.compile backend takes tensors on the CPU, not on {tensor.device}"
             )
-
-
-__all__ = ["relay_layout"]

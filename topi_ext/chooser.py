@@ -88,6 +88,3 @@ class KernelChooser:
         """The choice of ``knobs`` by their estimated ``cycles``, summed over all threads."""
         microseconds = self.estimate_scale * _microseconds(cycles, self.processor, self.gigahertz)
         return KernelChoice(knobs, "default", microseconds)
-
-
-__all__ = ["KernelChooser", "Records", "estimated_us"]

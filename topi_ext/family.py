@@ -132,6 +132,3 @@ _FAMILIES: dict[type[Workload], Family] = {
 def family_of(workload: Workload) -> Family:
     """The family of the kernels that compute a workload."""
     return next(_FAMILIES[kind] for kind in type(workload).__mro__ if kind in _FAMILIES)
-
-
-__all__ = ["Family", "Machine", "Workload", "family_of"]

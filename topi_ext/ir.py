@@ -100,21 +100,3 @@ def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.F
 def sequence(statements: Sequence[Any]) -> Any:
     """One statement that executes one or more in order."""
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
-
-
-__all__ = [
-    "IF_THEN_ELSE",
-    "VOLATILE",
-    "conjunction",
-    "conjuncts",
-    "holds",
-    "loads_of",
-    "nodes_of",
-    "occurrences",
-    "repeated",
-    "sequence",
-    "stored_by",
-    "substitute",
-    "unmarked",
-    "uses",
-]

@@ -156,15 +156,3 @@ def _drift(before: ModelResult, after: ModelResult) -> float:
 def _spread(peer: PeerResult) -> float:
     """Half the range that the middle half of the times lies in, as a share of their median."""
     return peer["iqr_ms"] / 2 / peer["median_ms"]
-
-
-__all__ = [
-    "LEAST_MARGIN",
-    "Change",
-    "Saved",
-    "changes",
-    "check_comparable",
-    "format_changes",
-    "load",
-    "save",
-]

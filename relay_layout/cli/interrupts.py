@@ -84,6 +84,3 @@ def _handled(
         for number, before in previous.items():
             if before is not None:  # None: not set by Python, so not for it to set again
                 signal.signal(number, before)
-
-
-__all__ = ["noted_interrupts", "stop_requests"]

@@ -102,16 +102,3 @@ def size_text(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
     return f"{size} bytes"
-
-
-__all__ = [
-    "Outcome",
-    "discard_stdout",
-    "is_watched",
-    "note",
-    "one_line",
-    "progress",
-    "size_text",
-    "stdout_to_stderr",
-    "write_stdout",
-]

@@ -110,6 +110,3 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced(target) as file:
         file.write(source.read_bytes())
-
-
-__all__ = ["Exported", "export_folder"]

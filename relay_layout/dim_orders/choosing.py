@@ -127,6 +127,3 @@ def _distance(node: Node, way: Signature, operands: Sequence[Layout]) -> tuple[b
         if value.constant is None
     ]
     return (any(moved[:1]), sum(moved))
-
-
-__all__ = ["DEPTHWISE_WEIGHT", "Order", "following", "giving", "layout_of", "order_of", "weight_order"]

@@ -156,6 +156,3 @@ class PlanReader:
                 value = values[place]
                 found.append(Obstacle(value.name, self.letters.layout(value, layout), reason))
         return found
-
-
-__all__ = ["SECONDS_FOR_ALTERNATIVES", "PlanReader"]

@@ -92,5 +92,3 @@ _IN_NUMPY: dict[str, Callable[[Any, Array], Array]] = {
     "relax.permute_dims": _permuted,
     "relax.reshape": lambda call, array: array.reshape([int(extent) for extent in call.ty.shape.values]),
 }
-
-__all__ = ["LARGEST_FOLDED", "fold_leftovers"]

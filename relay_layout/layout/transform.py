@@ -402,6 +402,3 @@ def _memory(
             kept.append((digit.unit, stride))
         pairs[name] = kept
     return length, pairs
-
-
-__all__ = ["LayoutTransform", "apply", "dim_order", "equivalent_memory", "from_dim_order", "index_map"]

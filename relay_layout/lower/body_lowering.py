@@ -147,6 +147,3 @@ def _variable(name: str, kind: Any) -> tvm.ir.GlobalVar:
     variable = tvm.ir.GlobalVar(name)
     relax.expr._update_type(variable, kind)
     return variable
-
-
-__all__ = ["Lowered", "lower_each", "symbol_of"]

@@ -84,6 +84,3 @@ class CpuLowering(Lowering):
     @property
     def uses_amx(self) -> bool:
         return self.target.processor.amx_registers > 0
-
-
-__all__ = ["CpuLowering"]

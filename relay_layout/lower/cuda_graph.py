@@ -159,6 +159,3 @@ def _with_result_after(function: relax.Function) -> relax.Function:
     result = relax.Var("result", function.ret_ty)
     last = relax.BindingBlock([relax.VarBinding(result, spelled_out(body.body))])
     return with_body(function, relax.SeqExpr([*body.blocks, last], result))
-
-
-__all__ = ["capture", "check_extents"]

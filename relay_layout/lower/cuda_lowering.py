@@ -79,6 +79,3 @@ class CudaLowering(Lowering):
     @property
     def uses_amx(self) -> bool:
         return False
-
-
-__all__ = ["CudaLowering"]

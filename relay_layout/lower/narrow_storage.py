@@ -229,6 +229,3 @@ def _is_wide(variable: relax.Var) -> bool:
 
 def _variables(expression: Any) -> set[Any]:
     return set(nodes_of(expression, (relax.Var, relax.DataflowVar)))
-
-
-__all__ = ["KEEPS_DTYPE", "KEEPS_OPERANDS", "NARROWED", "narrow_intermediates"]

@@ -107,6 +107,3 @@ class RowMutator(PyExprMutator):
                 None if self.made_of(operand) is None and self.is_joined(operand) else self.rows_of(operand)
             )
         return self.broadcast(operand) if all(map(is_one, extents[:-1])) else None
-
-
-__all__ = ["RowMutator"]

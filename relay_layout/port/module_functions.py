@@ -71,6 +71,3 @@ def _is_function(script: Script, node: ast.expr) -> bool:
         isinstance(binding.value, ast.Subscript) and _is_function(script, binding.value)
         for binding in bindings
     )
-
-
-__all__ = ["port_module_functions"]

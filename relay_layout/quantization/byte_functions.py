@@ -115,5 +115,3 @@ _FUNCTIONS: dict[str, Compute] = {
     "sin": in_double(np.sin),
 }
 """Operators of Relax, on numbers of float32."""
-
-__all__ = ["BYTES", "ByteFunction", "ByteTable", "applied"]

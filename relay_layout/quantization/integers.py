@@ -329,6 +329,3 @@ def _number(value: Expression) -> float | None:
         return float(value.value)
     inner = getattr(value, "value", None)
     return float(inner.value) if isinstance(inner, (tvm.tirx.FloatImm, tvm.tirx.IntImm)) else None
-
-
-__all__ = ["Integers"]

@@ -50,5 +50,3 @@ register_operator(
     infer_type=_infer_type,
     legalize=_legalized,
 )
-
-__all__ = ["LOOKUP", "VALUES", "lookup"]

@@ -231,16 +231,3 @@ def _moved(integers: Expression, move: Callable[..., Expression], dtype: str, em
 
 def _float32(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float32")
-
-
-__all__ = [
-    "SHIFT",
-    "Quantization",
-    "Real",
-    "Term",
-    "fits_int8",
-    "from_steps",
-    "quantization_of",
-    "shifted",
-    "unshifted",
-]

@@ -112,5 +112,3 @@ register_operator(
     infer_type=_infer_type,
     legalize=_legalized,
 )
-
-__all__ = ["RECURRENT", "optional_of", "recurrence_of", "recurrent"]

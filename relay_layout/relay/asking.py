@@ -21,6 +21,3 @@ def ask(what: str, failure: type[RelayLayoutError], function: Callable[..., Any]
     except Exception as error:
         told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise failure(f"{what} raised {told}") from error
-
-
-__all__ = ["ask"]

@@ -103,6 +103,3 @@ def create(graph_json_str: str, libmod: Any, device: Any, dump_root: Any = None)
     """The module of what older ``relay.build`` returned; the first only describes."""
     json.loads(graph_json_str)
     return GraphModuleDebug(libmod["default"](device), device, graph_json_str, dump_root)
-
-
-__all__ = ["GraphModuleDebug", "Report", "create"]

@@ -41,6 +41,3 @@ class Entered:
         traceback: TracebackType | None,
     ) -> None:
         self._entered().pop()
-
-
-__all__ = ["Entered"]

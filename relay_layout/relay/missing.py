@@ -22,6 +22,3 @@ def refuser(module: str, old: str = "") -> Callable[[str], Any]:
         raise missing(module, name, old)
 
     return refuse
-
-
-__all__ = ["missing", "refuser"]

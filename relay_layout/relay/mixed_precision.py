@@ -180,17 +180,3 @@ def _checked(name: str, decision: Any) -> Decision:
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """What floats are computed in."""
-
-__all__ = [
-    "CATEGORIES",
-    "DEFAULT_ALWAYS_LIST",
-    "DEFAULT_FOLLOW_LIST",
-    "DEFAULT_NEVER_LIST",
-    "DTYPES",
-    "MIXED_PRECISION_ALWAYS",
-    "MIXED_PRECISION_FOLLOW",
-    "MIXED_PRECISION_NEVER",
-    "decide",
-    "is_known",
-    "register_mixed_precision_conversion",
-]

@@ -81,6 +81,3 @@ class Registry:
 
     def __bool__(self) -> bool:
         return bool(self._held)
-
-
-__all__ = ["Callback", "Registry"]

@@ -53,6 +53,3 @@ def _ends_convolution(call: relax.Call | None, bindings: Bindings) -> bool:
 
 def _dtype(expression: Expression) -> str | None:
     return getattr(expression.ty, "dtype", None) and str(expression.ty.dtype)
-
-
-__all__ = ["hoisted"]

@@ -91,6 +91,3 @@ def _met(extent: Any, taps: int, sides: tuple[int, int], stride: int, dilation: 
     first_met = next((tap for tap in range(taps) if tap * dilation + last >= 0), taps)
     beyond = next((tap for tap in range(taps) if tap * dilation - sides[0] >= extent), taps)
     return range(first_met, max(first_met, beyond))
-
-
-__all__ = ["ROUNDED_POOLINGS", "narrowed", "narrowed_pooling"]

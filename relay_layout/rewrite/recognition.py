@@ -284,6 +284,3 @@ def _number(value: Expression) -> float | None:
 
 def _same(left: Expression, right: Expression) -> bool:
     return bool(left.same_as(right))
-
-
-__all__ = ["recognise_operators"]

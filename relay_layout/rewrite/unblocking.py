@@ -102,6 +102,3 @@ class _Unblocking(PyExprMutator):
         if list(order) == list(range(len(order))):
             return value
         return self.builder_.emit(relax.op.permute_dims(value, list(order)))
-
-
-__all__ = ["with_plain_convolutions"]

@@ -207,6 +207,3 @@ class _Widening(PyExprMutator):
 
     def _names_narrow(self, attributes: Any, name: str) -> bool:
         return attributes is not None and str(getattr(attributes, name, "")) in self.dtypes
-
-
-__all__ = ["widen", "with_wide_results"]

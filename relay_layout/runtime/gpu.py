@@ -68,6 +68,3 @@ def first_gpu(arch: str) -> Gpu:
     if not device.exist:
         raise ArtifactError(f"built for a GPU ({arch}), but TVM finds none; install a TVM with CUDA")
     return Gpu(device)
-
-
-__all__ = ["Gpu", "first_gpu"]

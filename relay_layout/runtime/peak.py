@@ -73,6 +73,3 @@ def measure_peak(threads: int) -> float:
         kernel(*arguments)
         quickest = min(quickest, time.perf_counter() - began)
     return peak_operations(threads, lanes, STEPS) / quickest / 1e9
-
-
-__all__ = ["CHAINS", "STEPS", "measure_peak", "peak_arguments", "peak_kernel", "peak_operations"]

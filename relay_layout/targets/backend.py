@@ -251,14 +251,3 @@ def _layouts(
             raise LayoutError(f"{place}: layout {text} is required of a tensor whose dimensions are {known}")
         layouts.append(layout.over_dimensions(tensor.letters))
     return layouts
-
-
-__all__ = [
-    "LayoutBackend",
-    "OperatorView",
-    "Requirement",
-    "TensorView",
-    "backend_rules",
-    "check_backend",
-    "view_of",
-]

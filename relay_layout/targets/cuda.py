@@ -273,15 +273,3 @@ def cuda_target(name: str, precision: Precision) -> CudaTarget:
 def _pair(values: Any) -> tuple[int, int]:
     rows, columns = (int(value) for value in values)
     return rows, columns
-
-
-__all__ = [
-    "PREFIX",
-    "CudaTarget",
-    "cuda_target",
-    "depthwise_workload",
-    "gemm_workload",
-    "is_few_rows",
-    "padded_channels",
-    "require_cuda",
-]

@@ -205,6 +205,3 @@ def _calls(function: relax.Function) -> Counter[str]:
 
     relax.analysis.post_order_visit(function, visit)
     return calls
-
-
-__all__ = ["ModelTasks", "as_tasks", "describe", "is_static", "model_tasks", "module_workloads"]

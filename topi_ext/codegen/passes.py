@@ -33,6 +33,3 @@ def replaced(func: tirx.PrimFunc, callbacks: Any) -> tirx.PrimFunc:
     """
     body = structural_map(func.body, callbacks)
     return func if body.same_as(func.body) else func.with_body(body)
-
-
-__all__ = ["function_pass", "replaced"]

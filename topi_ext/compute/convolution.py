@@ -337,6 +337,3 @@ def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
     as_weights = geometry.weight_dtype.startswith("float") or geometry.reads_bits or geometry.dtype == WIDENED
     dtype = geometry.weight_dtype if as_weights else None
     return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
-
-
-__all__ = ["conv1d", "conv2d", "conv3d", "reduction_axes", "workload_of"]

@@ -44,6 +44,3 @@ def variable(dtype: str = "int32") -> Any:
 
 def _buffer(name: str, shape: Sequence[Any], dtype: str) -> Any:
     return tirx.decl_buffer(shape, dtype, name, layout=None)
-
-
-__all__ = ["variable", "written"]

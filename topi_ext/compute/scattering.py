@@ -82,6 +82,3 @@ def _is_within(place: Any, extent: Any) -> Any:
 def _is_small(data: te.Tensor) -> bool:
     shape = [as_int(extent) for extent in data.shape]
     return all(isinstance(extent, int) for extent in shape) and prod(shape) <= MOST_ALONE
-
-
-__all__ = ["REDUCTIONS", "scattered"]

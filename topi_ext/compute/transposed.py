@@ -136,6 +136,3 @@ def _gathered(
 
     name = f"conv{len(geometry.spatial)}d_transpose"
     return te.compute(geometry.out_shape(extents), element, name=name)
-
-
-__all__ = ["conv_transpose"]

@@ -172,15 +172,3 @@ def check_depthwise(
 ) -> None:
     """Raise CudaError where :func:`depthwise_misfit` finds something."""
     refuse(workload, knobs, depthwise_misfit(workload, knobs, multiprocessor))
-
-
-__all__ = [
-    "VECTORS",
-    "DepthwiseKnobs",
-    "Weights",
-    "check_depthwise",
-    "depthwise_misfit",
-    "depthwise_registers",
-    "read_pixels",
-    "weight_bytes",
-]

@@ -199,13 +199,3 @@ def cheapest_depthwise(
     )
     assert place is not None, f"no knobs fit {workload.to_json()}"
     return float(estimates[place]), choices[place]
-
-
-__all__ = [
-    "cheapest_depthwise",
-    "depthwise_blocks",
-    "depthwise_knobs",
-    "depthwise_resident",
-    "depthwise_us",
-    "warp_lines",
-]

@@ -184,21 +184,3 @@ def compile_module(
 
 def _named(func: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
     return func.with_attr({"global_symbol": name, "tirx.is_scheduled": True})
-
-
-__all__ = [
-    "IMAGE",
-    "PRODUCT",
-    "RESULT",
-    "SUM",
-    "Calls",
-    "Convolution",
-    "Knobs",
-    "compile_module",
-    "kernel_arguments",
-    "kernel_calls",
-    "kernel_module",
-    "launcher",
-    "packed",
-    "result_dtype",
-]

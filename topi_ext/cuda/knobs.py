@@ -304,26 +304,3 @@ def _is_of_groups(knobs: GemmKnobs) -> bool:
 def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> None:
     """Raise CudaError where :func:`misfit` finds something."""
     refuse(workload, knobs, misfit(workload, knobs, multiprocessor))
-
-
-__all__ = [
-    "LANE_COLUMNS",
-    "LANE_ROWS",
-    "MOST_REGISTERS",
-    "ON_CUDA_CORES",
-    "PAD_BYTES",
-    "RESULT_PAD",
-    "ROW_BYTES",
-    "SUM_BYTES",
-    "SWIZZLED",
-    "Copies",
-    "GemmKnobs",
-    "Instruction",
-    "Order",
-    "check",
-    "fragment_depth",
-    "misfit",
-    "padded_depth",
-    "registers",
-    "shared_bytes",
-]

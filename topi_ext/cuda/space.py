@@ -254,12 +254,3 @@ def _tile_cycles(
     lines = (knobs.block_m + knobs.block_n) * greatest(1.0, row_bytes / LINE_BYTES) * LINE_CYCLES
     by_threads = np.where(knobs.copies == "bulk", 0.0, greatest(copies, lines))
     return greatest(multiply, shared, level2, by_threads)
-
-
-__all__ = [
-    "cheapest_gemm",
-    "estimated_us",
-    "gemm_knobs",
-    "instructions_of",
-    "resident_blocks",
-]

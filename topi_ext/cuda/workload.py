@@ -149,16 +149,3 @@ def nhwc_convolution(text: str) -> GemmConvolution | DepthwiseConvolution:
 def nhwc_class(operator: Any) -> type[GemmConvolution | DepthwiseConvolution] | None:
     """The kind of workload that an operator names, if it is one of these."""
     return _KINDS.get(operator) if isinstance(operator, str) else None
-
-
-__all__ = [
-    "COPY_BYTES",
-    "DEPTHWISE_CONVOLUTION",
-    "GEMM_CONVOLUTION",
-    "INTEGERS",
-    "DepthwiseConvolution",
-    "GemmConvolution",
-    "NhwcConvolution",
-    "nhwc_class",
-    "nhwc_convolution",
-]

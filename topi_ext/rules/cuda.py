@@ -162,6 +162,3 @@ def cuda_rules(chooser: KernelChooser) -> list[CudaRule]:
         Unannotated(Dlight(gpu.GeneralReduction())),
         Dlight(gpu.Fallback()),
     ]
-
-
-__all__ = ["Convolution", "CudaRule", "Dlight", "Scheduled", "Unannotated", "cuda_rules"]

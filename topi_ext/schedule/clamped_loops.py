@@ -101,6 +101,3 @@ def _without(body: Any, dropped: list[Any]) -> Any:
         return SBlockRealize(realize.iter_values, conjunction(kept), realize.block)
 
     return structural_map(body, (SBlockRealize, on_realize))
-
-
-__all__ = ["apply_clamping", "mark_clamped"]

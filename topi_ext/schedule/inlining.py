@@ -201,6 +201,3 @@ def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNod
     axes = list(block.iter_vars)
     reads, writes = get_sblock_read_write_region(SBlockNode(axes, [], [], block.name_hint, body), buffers)
     return SBlockNode(axes, reads, writes, block.name_hint, body)
-
-
-__all__ = ["SHARED_BY", "inlined", "is_shared", "only_block"]

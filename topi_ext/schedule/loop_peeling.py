@@ -44,6 +44,3 @@ def _copy(block: Block) -> Block:
         block.match_buffers,
         block.annotations,
     )
-
-
-__all__ = ["apply_peeling", "mark_peeled"]

@@ -106,16 +106,3 @@ def outer_loops(nest: Any, count: int) -> list[tirx.For]:
         loops.append(nest)
         nest = nest.body
     return loops
-
-
-__all__ = [
-    "fused_loops",
-    "inside",
-    "is_plain",
-    "nest_of",
-    "nested_block",
-    "nests_of",
-    "one_loop",
-    "outer_loops",
-    "with_nests",
-]

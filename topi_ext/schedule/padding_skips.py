@@ -55,6 +55,3 @@ def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return unmarked(loop, SKIPPED, tirx.IfThenElse(tirx.likely(inside), loop.body, None))
 
     return with_loops(func, on_loop)
-
-
-__all__ = ["apply_skip", "skip_padding"]

@@ -47,6 +47,3 @@ def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
     return tirx.For(
         loop.loop_var, loop.min, lanes, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
     )
-
-
-__all__ = ["apply_partial_vectors", "shortened"]

@@ -83,6 +83,3 @@ def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
 
 def _request(load: TensorLoad) -> Any:
     return tirx.call_intrin("void", "tirx.prefetch", tirx.address_of(load), _READ, _KEEP_IN_L2, _DATA)
-
-
-__all__ = ["apply_prefetch", "prefetch_weights"]

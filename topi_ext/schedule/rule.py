@@ -27,6 +27,3 @@ class Rule(ScheduleRule):
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
         """The kernel that was scheduled; None for one without knobs."""
         return None
-
-
-__all__ = ["Rule"]

@@ -113,6 +113,3 @@ def _summed(vector: tirx.For, neutral: Any, repeated: Any) -> tirx.For:
 def _moved(region: tirx.BufferRegion, moved: dict[tirx.Var, Any]) -> tirx.BufferRegion:
     ranges = [Range.from_min_extent(substitute(part.min, moved), part.extent) for part in region.region]
     return tirx.BufferRegion(region.source, ranges)
-
-
-__all__ = ["apply_remainders", "mark_remainder"]

@@ -99,6 +99,3 @@ def _cycles_of(node: Any) -> float:
     if isinstance(node, tvm.ir.Call) and node.op not in INSTRUCTIONS:
         return FUNCTION_CYCLES
     return OPERATION_CYCLES
-
-
-__all__ = ["block_cycles"]

@@ -39,6 +39,3 @@ def separable_knobs(
         copied = shared * pixel * int(first.in_width) * workload.planes / COPIED_BYTES_PER_CYCLE
         spilled = row * int(workload.out_height) if row * knobs.rows > processor.l2_bytes // 2 else 0
         yield cycles + made + copied + 2 * spilled / processor.cache_bytes_per_cycle, found
-
-
-__all__ = ["separable_knobs"]

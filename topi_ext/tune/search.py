@@ -248,15 +248,3 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "tiles": TileSearch,
 }
 """By the names of the command line; each takes a space and a seed."""
-
-__all__ = [
-    "EXPLORATION",
-    "NEIGHBOURHOOD",
-    "STRATEGIES",
-    "ExhaustiveSearch",
-    "GeneticSearch",
-    "ModelSearch",
-    "RandomSearch",
-    "Strategy",
-    "TileSearch",
-]

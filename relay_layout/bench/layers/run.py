@@ -122,6 +122,3 @@ def _model_layers(
     if left:
         notes.append(f"interrupted: {left} of {len(layers.tasks)} layers were not measured")
     return ModelLayers(model=model, layers=rows, totals=totals(rows, peak_gflops), notes=notes)
-
-
-__all__ = ["run_layers"]

@@ -130,6 +130,3 @@ def _mark_of_share(row: LayerRow) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return _ABSENT if value is None else f"{value:.{digits}f}"
-
-
-__all__ = ["calls_text", "format_layers", "knobs_text"]

@@ -140,6 +140,3 @@ def with_channels(node: Node, data: Value, channels: Extent) -> Value:
     # That data decide on a number of channels is checked by the cast alone.
     node.requirements.assume_equal(shape[1], channels)
     return _agreed(node, data, shape, {1 - len(shape): channels})
-
-
-__all__ = ["added", "agreeing", "joinable", "with_channels"]

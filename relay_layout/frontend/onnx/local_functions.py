@@ -222,6 +222,3 @@ def _since(operator: str, version: int) -> int:
         return int(defs.get_schema(operator, version, "").since_version)
     except Exception:
         return 0
-
-
-__all__ = ["inline_functions", "types_of"]

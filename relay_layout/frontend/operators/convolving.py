@@ -27,5 +27,3 @@ TRANSPOSED_CONVOLUTIONS: Mapping[int, ConvolutionOperator] = {
     2: ConvolutionOperator(relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
     3: ConvolutionOperator(relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
 }
-
-__all__ = ["CONVOLUTIONS", "TRANSPOSED_CONVOLUTIONS", "ConvolutionOperator"]

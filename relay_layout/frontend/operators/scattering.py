@@ -52,6 +52,3 @@ def block(emit: Emit, data: Expression, begins: Sequence[Any], ends: Sequence[An
                 "give the model's inputs fixed shapes (--input-shape)"
             )
     return emit(relax.op.strided_slice(data, axes, first, last, assume_inbound=True))
-
-
-__all__ = ["block", "scattered"]

@@ -135,6 +135,3 @@ def _quantization(tensor: Any) -> list[list[float]]:
     points = [float(found.ZeroPoint(place)) for place in range(found.ZeroPointLength())]
     axis = [float(found.QuantizedDimension())] if len(scales) > 1 else []
     return [scales, points or [0.0] * len(scales), axis]
-
-
-__all__ = ["from_tflite", "module_of", "parsed"]

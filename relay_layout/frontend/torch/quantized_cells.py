@@ -46,5 +46,3 @@ RECURRENT: Mapping[str, Callable[..., Any]] = {
     "quantized_lstm": _layers(torch.ops.aten.lstm.input),
 }
 """Operations of aten on such cells."""
-
-__all__ = ["RECURRENT", "Cell"]

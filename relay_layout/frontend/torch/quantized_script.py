@@ -369,6 +369,3 @@ def _limits(dtype: torch.dtype) -> tuple[int, int]:
 
 def _none() -> Any:
     return torch._C.NoneType.get()
-
-
-__all__ = ["QuantizedScript"]

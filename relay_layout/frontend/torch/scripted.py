@@ -71,6 +71,3 @@ def _converter() -> Callable[[Any, Sequence[Any]], Any]:
         ) from None
     converter: Callable[[Any, Sequence[Any]], Any] = TS2EPConverter
     return converter
-
-
-__all__ = ["export_scripted", "is_scripted"]

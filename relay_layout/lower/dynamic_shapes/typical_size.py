@@ -51,6 +51,3 @@ def typical_extent(extent: Extent, size: int) -> int:
     except tvm.error.InternalError:
         return size
     return found if isinstance(found, int) else size
-
-
-__all__ = ["IMAGE", "of_typical_size", "typical_extent"]

@@ -239,6 +239,3 @@ def _call(builder: relax.BlockBuilder, group: Group, values: Mapping[relax.Var, 
 
 def _with_operands(call: relax.Call, given: Any) -> relax.Call:
     return relax.Call(call.op, [given(operand) for operand in call.args], call.attrs, call.ty_args)
-
-
-__all__ = ["join_attention"]

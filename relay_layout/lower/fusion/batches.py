@@ -185,6 +185,3 @@ def _shared(old: Shape, new: Shape) -> int:
     """How many extents both end with."""
     pairs = zip(reversed(old), reversed(new), strict=False)
     return [*(structural_equal(*pair) for pair in pairs), False].index(False)
-
-
-__all__ = ["ARITHMETIC", "PRODUCT", "SOFTMAX", "regroup_batches"]

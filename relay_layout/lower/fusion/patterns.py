@@ -52,15 +52,3 @@ def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pa
     if moved:
         updated.update_func(module.get_global_var("main"), with_values(module["main"], moved))
     return updated
-
-
-__all__ = [
-    "BROADCAST",
-    "ELEMENTWISE",
-    "INJECTIVE",
-    "OPAQUE",
-    "OUT_ELEMENTWISE_FUSABLE",
-    "PATTERN",
-    "PRIMITIVE",
-    "with_pattern",
-]

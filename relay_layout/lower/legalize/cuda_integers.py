@@ -80,6 +80,3 @@ def _has_kernel(workload: ConvolutionWorkload, target: CudaTarget) -> bool:
         fits = layouts == {"NHWC"} and workload.batch <= MOST_BLOCKS
         return fits and workload.dtype in INTEGERS
     return layouts in ({"NHWC"}, {"NWC"}, {"WC"}) and target.multiplies_bytes(workload.dtype)
-
-
-__all__ = ["integer_kernel"]

@@ -229,20 +229,3 @@ ORDERS = "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"
 _REMAINDERS = "mod", "floor_mod"
 
 QUOTIENTS = "divide", "floor_divide", *_REMAINDERS
-
-__all__ = [
-    "COMPUTES",
-    "EQUALITIES",
-    "ORDERS",
-    "QUOTIENTS",
-    "difference_call",
-    "equality_call",
-    "full_call",
-    "negation_call",
-    "negative_call",
-    "ordered_call",
-    "power_call",
-    "quotient_call",
-    "sign_call",
-    "transcendental_call",
-]

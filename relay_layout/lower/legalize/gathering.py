@@ -66,6 +66,3 @@ def _within_extent(place: Any, extent: Any) -> Any:
     """A place along an axis of that extent: from the front, and the nearest that there is."""
     from_front = tirx.Select(place < 0, place + extent, place)
     return te.max(te.min(from_front, extent - 1), tirx.const(0, place.ty.dtype))
-
-
-__all__ = ["gather_elements_call", "gather_nd_call", "take_call"]

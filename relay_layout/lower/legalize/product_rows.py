@@ -75,6 +75,3 @@ def _is_of_few_rows(product: relax.Call) -> bool:
     *leading, rows, _ = shape
     most = ENOUGH_ROWS if is_static(shape) else 2
     return isinstance(rows, int) and rows < most and any(extent != 1 for extent in leading)
-
-
-__all__ = ["multiply_as_rows"]

@@ -134,6 +134,3 @@ def _are_alike(one: Shape | None, other: Shape | None, but: int | None = None) -
         return False
     pairs = enumerate(zip(one, other, strict=True))
     return all(axis == but or structural_equal(left, right) for axis, (left, right) in pairs)
-
-
-__all__ = ["scatter_elements_call", "scatter_nd_call", "scatter_rows"]

@@ -224,6 +224,3 @@ def _largest(sizes: Sequence[Extent]) -> Any:
     for _, other in others:
         largest = tirx.max(largest, other)
     return largest
-
-
-__all__ = ["share_dynamic_storages"]

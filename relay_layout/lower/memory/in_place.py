@@ -309,6 +309,3 @@ def _is_copy(tensors: Sequence[Expression]) -> bool:
 
 def _size(call: relax.Call) -> int:
     return size_in_bytes([as_extent(extent) for extent in call.args[2].values], str(call.args[3].value))
-
-
-__all__ = ["CONCAT", "SLICE", "compute_in_place"]

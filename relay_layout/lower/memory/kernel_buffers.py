@@ -75,6 +75,3 @@ def _allocation(builder: relax.BlockBuilder, buffer: tirx.Var) -> relax.VarBindi
     shape = relax.ShapeExpr([as_extent(extent) for extent in buffer.shape])
     call = builder.normalize(relax.op.builtin.alloc_tensor(shape, str(buffer.dtype), 0))
     return relax.VarBinding(relax.Var(f"{buffer.name}_memory", call.ty), call)
-
-
-__all__ = ["plan_buffers"]

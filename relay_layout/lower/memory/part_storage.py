@@ -138,6 +138,3 @@ class PartStorages:
         free[0].size = max(free[0].size, size)
         free[0].busy.append((storage.first, storage.last))
         return free[0].variable
-
-
-__all__ = ["ALIGNMENT", "LiveRange", "Part", "PartStorages", "SharedStorage"]

@@ -105,6 +105,3 @@ class Monitor:
         import numpy as np
 
         return np.array(self.timestamps)
-
-
-__all__ = ["Monitor", "log_to_file", "progress_bar"]

@@ -169,6 +169,3 @@ def _records_of(records: _Records) -> list[Record]:
 def _transforms_of(paths: Sequence[Path]) -> list[TransformRecord]:
     check_logs(paths)
     return [record for record in load(paths)[0] if isinstance(record, TransformRecord)]
-
-
-__all__ = ["BaseGraphTuner", "DPTuner", "PBQPTuner"]

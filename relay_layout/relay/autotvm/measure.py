@@ -251,18 +251,3 @@ def _named(key: str, host: str | None, port: int | str | None, wait: float) -> R
             "no tracker is named; give host and port, or set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
         )
     return RemoteDevice(host, int(port), key, wait)
-
-
-__all__ = [
-    "LocalBuilder",
-    "LocalRunner",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureOption",
-    "MeasureResult",
-    "RPCRunner",
-    "check_remote",
-    "measure_option",
-    "outcome",
-    "request_remote",
-]

@@ -51,6 +51,3 @@ def pick_best(in_file: _FilePath, out_file: _FilePath) -> None:
     logs = [Path(path) for path in (out_file, in_file) if path == in_file or Path(path).exists()]
     check_logs(logs)
     write(Path(out_file), merged(load(logs)[0]))
-
-
-__all__ = ["decode", "encode", "load_from_file", "pick_best"]

@@ -158,13 +158,3 @@ def _at_level_three() -> Iterator[None]:
     disabled = [str(name) for name in tvm.transform.PassContext.current().disabled_pass or ()]
     with tvm.transform.PassContext(opt_level=3, disabled_pass=disabled):
         yield
-
-
-__all__ = [
-    "ConfigEntity",
-    "ConfigSpace",
-    "Task",
-    "extract_from_multiple_program",
-    "extract_from_program",
-    "operator_name",
-]

@@ -200,6 +200,3 @@ def _check_range(range_idx: tuple[int, int] | None) -> None:
 @cache
 def _shipped() -> tuple[Record, ...]:
     return tuple(load(tuning_logs.paths())[0])
-
-
-__all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]

@@ -107,6 +107,3 @@ class _BoardModule(RuntimeModule):
             return BenchmarkResult(self._there.times(number, repeat, min_repeat_ms))
 
         return measure
-
-
-__all__ = ["Board", "BoardLibrary"]

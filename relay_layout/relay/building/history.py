@@ -31,6 +31,3 @@ def apply_history_best(
 def logs_applied() -> tuple[str | os.PathLike[str], ...]:
     """The logs of the innermost :func:`apply_history_best`; none outside of one."""
     return _LOGS.get()
-
-
-__all__ = ["apply_history_best", "logs_applied"]

@@ -45,6 +45,3 @@ def _leaves(value: Expression, kind: Any) -> Iterator[Expression]:
 def _leaf_types(kind: Any) -> Iterator[Any]:
     for field in fields_of(kind):
         yield from _leaf_types(field) if isinstance(field, relax.TupleType) else (field,)
-
-
-__all__ = ["nested", "with_flat_results"]

@@ -107,6 +107,3 @@ def _is_open(pattern: DFPattern) -> bool:
     if isinstance(pattern, patterns.CallPattern):
         return pattern.args is None
     return isinstance(pattern, patterns.TuplePattern) and pattern.fields is None
-
-
-__all__ = ["Group", "find_groups"]

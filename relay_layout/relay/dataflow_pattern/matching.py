@@ -222,6 +222,3 @@ def _has_attribute(expression: Any, name: str, value: Any) -> bool:
     except KeyError:
         return False
     return bool(patterns.plain(found) == patterns.plain(value))
-
-
-__all__ = ["Matched", "Matcher", "match"]

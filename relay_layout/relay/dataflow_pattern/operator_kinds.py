@@ -39,6 +39,3 @@ _KINDS = {name: kind for kind, names in _MEMBERS.items() for name in names.split
 def operator_kind(name: str) -> int:
     """The kind of an operator, OPAQUE for those that are of no other."""
     return _KINDS.get(name, OPAQUE)
-
-
-__all__ = ["operator_kind"]

@@ -79,6 +79,3 @@ def _type(operand: tree.Expression) -> tree.RelayType | None:
         return operand.checked_type
     except ModelError:
         return operand.type if isinstance(operand, tree.Var) else None
-
-
-__all__ = ["PARTITIONED", "partition"]

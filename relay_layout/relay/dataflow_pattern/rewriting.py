@@ -102,6 +102,3 @@ def _rewritten(callback: DFPatternCallback, root: tree.Expression) -> tree.Expre
         except TypeError as error:
             raise ModelError(f"{what} returned {result!r}: {error}") from None
     return new[id(root)]
-
-
-__all__ = ["DFPatternCallback", "rewrite"]

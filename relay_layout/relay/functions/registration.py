@@ -223,5 +223,3 @@ _RELATIONS: dict[str, TypeRelation] = {
     "Identity": lambda types, attributes: types[0],
     "Broadcast": _broadcast,
 }
-
-__all__ = ["RegisteredOperator", "register", "register_compute", "registered"]

@@ -60,6 +60,3 @@ def _values(part: Any) -> np.ndarray:
             "matrix to nn.dense"
         )
     return np.asarray(found.data)
-
-
-__all__ = ["sparse_dense"]

@@ -44,6 +44,3 @@ def _folded(expression: tree.Expression) -> np.ndarray | None:
 
 def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
-
-
-__all__ = ["told_value"]

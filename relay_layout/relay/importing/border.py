@@ -96,6 +96,3 @@ def _number(expression: tree.Expression, values: Mapping[str, np.ndarray]) -> fl
     elif isinstance(expression, tree.Var):
         array = values.get(expression.name)
     return None if array is None or array.size != 1 else float(array.reshape(())[()])
-
-
-__all__ = ["quantized_border"]

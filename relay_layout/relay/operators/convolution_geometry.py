@@ -202,13 +202,3 @@ def shape_attributes(
     if not is_static((*kernel_size, outputs)):
         return {}
     return {"channels": outputs, "kernel_size": kernel_size}
-
-
-__all__ = [
-    "Geometry",
-    "check_channels",
-    "geometry",
-    "prepare",
-    "shape_attributes",
-    "weight_type",
-]

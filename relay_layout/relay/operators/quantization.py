@@ -238,24 +238,3 @@ def fields(scope: Scope, value: Expression) -> list[Expression]:
     if isinstance(value, relax.Tuple):
         return list(value.fields)
     return [scope.emit(relax.TupleGetItem(value, index)) for index in range(len(value.ty.fields))]
-
-
-__all__ = [
-    "UNSET",
-    "axis_of",
-    "channelwise",
-    "check_divisor",
-    "check_dtype",
-    "check_dtype_attribute",
-    "check_scale",
-    "check_zero_point",
-    "dequantize",
-    "equal_numbers",
-    "fields",
-    "is_zero",
-    "known",
-    "known_number",
-    "quantize",
-    "requantize",
-    "requantize_or_widen",
-]

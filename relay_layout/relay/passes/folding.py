@@ -38,6 +38,3 @@ def folded_with_quantized(module: tvm.IRModule) -> tvm.IRModule:
             return module
         # What was folded may be all that another one reads.
         module = folded(opened)
-
-
-__all__ = ["folded", "folded_with_quantized"]

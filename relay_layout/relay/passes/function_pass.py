@@ -91,6 +91,3 @@ def _with_attributes(new: relax.Function, old: relax.Function) -> relax.Function
 
 def _same(left: Any, right: Any) -> bool:
     return str(left) == str(right)
-
-
-__all__ = ["function_pass"]

@@ -333,6 +333,3 @@ def _with_dtype(kind: Any, dtype: str) -> Any:
     if isinstance(kind, relax.TupleType):
         return relax.TupleType([_with_dtype(field, dtype) for field in kind.fields])
     return relax.TensorType(dtype=dtype, ndim=kind.ndim) if _is_float(kind) else kind
-
-
-__all__ = ["to_mixed_precision"]

@@ -45,6 +45,3 @@ def _axes_of(call: Expression | None) -> list[int] | None:
     if call.attrs.axes is None:
         return list(reversed(range(rank)))
     return [axis % rank for axis in ints(call.attrs.axes)]
-
-
-__all__ = ["merge_transposes"]

@@ -58,6 +58,3 @@ def _showing(module: tvm.IRModule, tensors: Sequence[relax.Var]) -> tvm.IRModule
     attributes.pop("output_names", None)
     function = relax.Function(main.params, body, results.ty, main.is_pure).with_attrs(attributes)
     return simplify_bindings(with_main(module, function))
-
-
-__all__ = ["observe"]

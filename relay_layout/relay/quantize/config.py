@@ -85,6 +85,3 @@ def current_qconfig() -> QConfig:
 def _one_of(name: str, value: object, known: Collection[object]) -> None:
     if value not in known:
         raise ModelError(f"qconfig: {name} is {' or '.join(map(str, known))}, not {value!r}")
-
-
-__all__ = ["QConfig", "current_qconfig", "qconfig"]

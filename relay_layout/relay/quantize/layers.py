@@ -81,6 +81,3 @@ def _moved(variable: relax.Var, values: dict[relax.Var, Expression]) -> list[rel
             break
         found.append(operand)
     return found
-
-
-__all__ = ["Chosen", "Layer", "choose"]

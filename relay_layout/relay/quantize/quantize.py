@@ -144,6 +144,3 @@ class _Quantizing(PyExprMutator):
         steps = emit(relax.op.round(emit(relax.op.divide(tensor, scale))))
         held = emit(relax.op.clip(steps, kept.low - kept.zero_point, kept.high - kept.zero_point))
         return emit(relax.op.multiply(held, scale))
-
-
-__all__ = ["prerequisite_optimize", "quantize"]

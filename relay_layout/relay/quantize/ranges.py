@@ -83,6 +83,3 @@ def positive_range(threshold: float, bits: int) -> Range:
     """Integers whose lowest is 0 and whose largest is ``threshold``."""
     low = -(2 ** (bits - 1))
     return Range(threshold / (2**bits - 1), low, low, -low - 1)
-
-
-__all__ = ["Histogram", "Range", "positive_range", "symmetric_range"]

@@ -54,6 +54,3 @@ def _rank(expression: tree.Expression) -> int | None:
     except ModelError:
         return None
     return len(kind.shape) if isinstance(kind, tree.TensorType) else None
-
-
-__all__ = ["as_matchable", "with_bias_adds"]

@@ -72,6 +72,3 @@ def bind(expr: tree.Expression, binds: Mapping[tree.Var, Any]) -> tree.Expressio
     }
     added = [variable for variable in free_variables(body) if variable in brought]
     return Function((*kept, *added), body, attrs=expr.attrs)
-
-
-__all__ = ["bind", "rebuilt", "with_children", "with_new_operands"]

@@ -110,6 +110,3 @@ def _end_with_parent() -> None:
     parent.join()
     time.sleep(_LAST_KERNELS_SECONDS)
     interrupt_main(signal.SIGTERM)
-
-
-__all__ = ["work"]

@@ -46,5 +46,3 @@ SHUFFLES = {
     "tvm_warp_shuffle": shuffle,
     "tvm_warp_shuffle_down": shuffle_down,
 }
-
-__all__ = ["SHUFFLES"]

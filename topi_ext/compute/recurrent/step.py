@@ -420,6 +420,3 @@ class Step:
         self._write_state(
             at, step, place, (T.float32(1) - update) * fresh + update * self._hidden(at, step, place)
         )
-
-
-__all__ = ["OPTIONAL", "Group", "Kind", "Phase", "Recurrence", "Step", "TimeStep"]

@@ -62,6 +62,3 @@ def dot_product(dtype: str) -> str:
         name, description, tensor_function(buffers(), [2, 0, 1], 2, implement), override=True
     )
     return name
-
-
-__all__ = ["DOT_BYTES", "FUNCTIONS", "dot_product"]

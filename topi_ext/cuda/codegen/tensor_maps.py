@@ -143,15 +143,3 @@ def _row_problem(dtype: str, elements: int, rows: int) -> str | None:
 
 def _integers(values: list[int]) -> list[Any]:
     return [tirx.const(value, "int64") for value in values]
-
-
-__all__ = [
-    "ENCODE_TILED",
-    "SWIZZLES",
-    "TiledMap",
-    "WindowMap",
-    "bulk_misfit",
-    "data_map",
-    "is_pointwise",
-    "weight_map",
-]

@@ -163,16 +163,3 @@ def rows_as_image(data: te.Tensor) -> te.Tensor:
 
 def _up(extent: int, step: int) -> int:
     return -(-extent // step) * step
-
-
-__all__ = [
-    "GATHER",
-    "PRODUCT",
-    "ROWS",
-    "pack_weight",
-    "padded",
-    "partial_products",
-    "result_of",
-    "rounded_to_tf32",
-    "rows_as_image",
-]

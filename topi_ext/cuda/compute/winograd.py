@@ -131,15 +131,3 @@ def transformed_products(
     results = te.compute(tiled, element, name="conv2d", attrs=attributes)
     extents = (workload.batch, workload.out_height, workload.out_width, channels)
     return te.compute(extents, lambda *index: results(*index), name="result")
-
-
-__all__ = [
-    "SPREAD",
-    "TRANSFORM",
-    "WINDOW",
-    "pack_winograd",
-    "products_shape",
-    "transformed_image",
-    "transformed_products",
-    "winograd_products",
-]

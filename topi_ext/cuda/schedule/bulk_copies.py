@@ -216,6 +216,3 @@ def _copy_of(statement: Any) -> tuple[SBlockRealize, list[Any]]:
 def _whole(index: Any) -> Any:
     """An index as the int that device functions take."""
     return tirx.Cast("int32", index) if str(index.ty.dtype) != "int32" else index
-
-
-__all__ = ["ORDER", "STAGES", "lies_as_read", "with_bulk_copies", "with_early_weights"]

@@ -68,6 +68,3 @@ def _copy_weights(sch: Schedule, anchor: Any, block: Any, knobs: DepthwiseKnobs)
     sch.bind(others, "threadIdx.y")
     sch.bind(lane, "threadIdx.x")
     sch.vectorize(run)
-
-
-__all__ = ["schedule_depthwise"]

@@ -105,6 +105,3 @@ def _arrange(sch: Schedule, partial: Any, total: Any) -> None:
 def _unroll_short(sch: Schedule, turn: Any) -> None:
     if (loop_extent(sch, turn) or 1) <= MOST_UNROLLED:
         sch.unroll(turn)
-
-
-__all__ = ["schedule_normalization"]

@@ -181,6 +181,3 @@ def _reduced_loops(sch: Schedule, block: Any) -> list[Any]:
     axes = sch.get(block).iter_vars
     count = sum(axis.iter_type == tirx.IterVar.CommReduce for axis in axes)
     return list(sch.get_loops(block)[-count:])
-
-
-__all__ = ["schedule_reduction"]

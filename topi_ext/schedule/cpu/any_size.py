@@ -85,6 +85,3 @@ def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
     axes = physical_axes(workload.out_layout)
     width = extents[axes.index(("W", 0))]
     return extents[axes.index(("H", 0))] * width if fuses_rows(workload) else width
-
-
-__all__ = ["schedule_any_size"]

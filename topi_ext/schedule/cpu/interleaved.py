@@ -119,6 +119,3 @@ def _loops(block: SBlock, values: list[Any]) -> Any:
         ]
     )
     return nest_of(axes, body, store.buffer, block.name_hint)[1]
-
-
-__all__ = ["Interleaved"]

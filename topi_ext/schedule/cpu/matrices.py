@@ -272,6 +272,3 @@ def _place(indices: list[Any], shape: Any) -> Any:
 
 def _block(name: str, reads: list[Any], writes: list[Any], statements: list[Any]) -> Any:
     return SBlockRealize([], True, Block([], reads, writes, name, sequence(statements)))
-
-
-__all__ = ["apply_matrices", "keep_configured", "multiply_matrices"]

@@ -234,6 +234,3 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
 def _is_alone(sch: Schedule, loops: list[Any]) -> bool:
     """Is the last of ``loops`` the only one that threads can share?"""
     return all(loop_extent(sch, loop) == 1 for loop in loops[:-1])
-
-
-__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction", "arrange_whole", "start_before"]

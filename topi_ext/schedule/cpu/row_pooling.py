@@ -137,6 +137,3 @@ def _reduce_in_vectors(sch: Schedule, block: SBlock, pixel: Any, tap: Any, lanes
         sch.unroll(tap)
     sch.decompose_reduction(block, tap)
     return vector
-
-
-__all__ = ["schedule_row_pooling"]

@@ -29,6 +29,3 @@ class ProcessorRule(Rule):
     @abstractmethod
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """The schedule; None, or a RuntimeError from TVM, for a function that the rule does not take."""
-
-
-__all__ = ["ProcessorRule"]

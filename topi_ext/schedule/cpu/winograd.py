@@ -172,13 +172,3 @@ def _unroll_vectors(sch: Schedule, block: SBlock) -> None:
     sch.unroll(row)
     sch.unroll(column)
     sch.vectorize(lane)
-
-
-__all__ = [
-    "arrange_columns",
-    "arrange_data",
-    "arrange_products",
-    "open_winograd",
-    "own_loops",
-    "schedule_winograd",
-]

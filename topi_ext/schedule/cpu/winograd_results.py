@@ -124,6 +124,3 @@ def _from_zero(extent: Any) -> Range:
     return Range.from_min_extent(
         tirx.IntImm("int64", 0), extent if number is None else tirx.IntImm("int64", number)
     )
-
-
-__all__ = ["by_tiles"]

@@ -82,6 +82,3 @@ def product_rows(
             products = grouped @ taps.transpose(0, 2, 1)
             result[inside] += products.transpose(1, 0, 2).reshape(-1, workload.out_channels)
     return result
-
-
-__all__ = ["ROWS", "allowed_error", "largest_error", "operands", "product_rows"]

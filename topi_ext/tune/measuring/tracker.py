@@ -173,6 +173,3 @@ def _open(host: str, port: int) -> socket.socket:
 
 def _no_answer(host: str, port: int, error: Exception) -> RelayLayoutError:
     return RelayLayoutError(f"the RPC tracker at {host}:{port} does not answer: {last_line(str(error))}")
-
-
-__all__ = ["WAIT", "Lender", "Loan", "RemoteDevice", "borrow", "check_remote", "machines", "none_left"]

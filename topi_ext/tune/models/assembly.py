@@ -207,6 +207,3 @@ def _written(line: str) -> list[str]:
         return _REGISTER.findall(operands.partition("[")[0])
     first = operands.split(",", 1)[0]
     return _REGISTER.findall(first)
-
-
-__all__ = ["Loop", "hot_loop", "innermost_loops"]

@@ -56,6 +56,3 @@ def thread_features(
         "bytes_asked_at_once": float(read * knobs.vector * workload.element_bytes),
         "log_products_per_thread": log2(results * knobs.vector * workload.taps),
     }
-
-
-__all__ = ["depthwise_features", "thread_features"]

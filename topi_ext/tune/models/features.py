@@ -110,6 +110,3 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
         "log_chunks_per_thread": math.log2(chunks / threads),
         "imbalance": math.ceil(chunks / threads) * processor.threads / chunks,
     }
-
-
-__all__ = ["Features", "knob_features", "workload_features"]

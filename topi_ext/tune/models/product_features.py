@@ -86,6 +86,3 @@ def occupancy_features(blocks: int, resident: int, warps: int, multiprocessor: M
 def _per_byte(rows: int, columns: int, size: int) -> float:
     """Products of a tile for each byte of the operands' rows and columns."""
     return rows * columns / ((rows + columns) * size)
-
-
-__all__ = ["convolution_features", "occupancy_features", "product_features"]

@@ -255,6 +255,3 @@ def _transforms(loops: Sequence[Loop], knobs: WinogradKnobs) -> tuple[Loop, Loop
 
 def _length(loop: Loop) -> int:
     return len(loop.instructions)
-
-
-__all__ = ["KernelModel"]

@@ -119,6 +119,3 @@ def _padding_cycles(
     if knobs.order == "channels" and not workload.is_depthwise:
         again *= tiles_of(workload, processor, knobs).channel_tiles
     return image * again / COPY_BYTES_PER_CYCLE
-
-
-__all__ = ["Tiles", "Traffic", "direct_traffic", "tiles_of"]

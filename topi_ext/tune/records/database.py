@@ -135,6 +135,3 @@ class Database:
             except RelayLayoutError:
                 continue
             yield record
-
-
-__all__ = ["Database"]

@@ -159,6 +159,3 @@ def _value(node: Node, dtype: str) -> float | int:
         return 0
     number: float | int = np.asarray(node.constant(2), dtype=dtype).reshape(-1)[0].item()
     return number
-
-
-__all__ = ["filled_around", "pad", "windowed"]

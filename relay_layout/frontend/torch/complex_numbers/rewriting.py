@@ -208,6 +208,3 @@ def _in_structure(result: Any, nodes: Iterator[Any]) -> Any:
     if isinstance(result, list):
         return [_in_structure(one, nodes) for one in result]
     return Pair(next(nodes), next(nodes)) if isinstance(result, Pair) else next(nodes)
-
-
-__all__ = ["in_real_numbers"]

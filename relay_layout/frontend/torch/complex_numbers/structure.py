@@ -133,5 +133,3 @@ RULES: dict[Any, Rule] = {
     aten.zeros_like.default: _filled(torch.full_like),
 }
 """By operation: functions of its arguments, with a Pair for every complex tensor."""
-
-__all__ = ["RULES", "viewed"]

@@ -47,5 +47,3 @@ RULES: dict[Any, Rule] = dict.fromkeys(
     (aten._embedding_bag.default, aten._embedding_bag_forward_only.default), _embedding_bag
 )
 """By operation."""
-
-__all__ = ["RULES"]

@@ -100,5 +100,3 @@ CONVERTERS: dict[str, Converter] = {
     "mm.default": _product,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]
