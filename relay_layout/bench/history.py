@@ -5,8 +5,6 @@ a margin: the spread of both measurements, at least :data:`LEAST_MARGIN`. And wh
 version were measured both times, what they became slower or faster by is the machine's doing and taken off.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

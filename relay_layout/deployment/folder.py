@@ -1,7 +1,5 @@
 """The files of an exported network, and what a C++ program is built with."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -45,12 +45,6 @@ class LayoutTransform(NamedTuple):
         """The map back, from ``dst`` to ``src``."""
         return LayoutTransform(self.dst, self.src)
 
-    def compose(self, other: "LayoutTransform") -> "LayoutTransform":
-        """This map and then ``other``, which must start from this one's ``dst``."""
-        if other.src != self.dst:
-            raise LayoutError(f"'{self}' then '{other}': the second must start from '{self.dst}'")
-        return LayoutTransform(self.src, other.dst)
-
     @property
     def is_identity(self) -> bool:
         """Whether nothing is to be done. False when only an alignment differs: the buffer then changes."""

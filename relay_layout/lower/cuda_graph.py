@@ -1,4 +1,7 @@
-"""A whole network as one CUDA graph."""
+"""A whole network as one CUDA graph, so that a call costs one launch instead of one for each kernel.
+
+TVM's RewriteCUDAGraph does the work; this prepares "main" for it, and refuses what a graph cannot hold.
+"""
 
 import tvm
 from tvm import relax, tirx

@@ -1,7 +1,5 @@
 """What scripts ask of ``module["main"]`` and its parameters: today they are TVM's, with other words."""
 
-from __future__ import annotations
-
 import ast
 
 from relay_layout.port.script import Script

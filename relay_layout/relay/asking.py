@@ -1,7 +1,5 @@
 """Functions of the caller's, asked in the middle of a pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Kernels compute several operators each: there are times of kernels, and no results of operators between.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``relay.graph_executor``: running what :func:`relay.build` made, as ``tvm.contrib.graph_executor`` did."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which operators take lower precision: Relay's categories, and callbacks that decide otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Relay's text and JSON, read into Relax modules and written."""
 
-from __future__ import annotations
-
 import tvm
 
 from relay_layout.relay.expression import Function

@@ -1,7 +1,5 @@
 """Registries of the caller's functions, by operator."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ A layout that divides no axis, or divides it otherwise, is none over the dimensi
 the tensor is first put together to the dimensions that its convolution speaks of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from math import prod

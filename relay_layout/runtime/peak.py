@@ -1,7 +1,5 @@
 """The multiply-add peak of a machine, measured with a kernel that does nothing else."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -5,8 +5,6 @@ input and output, alignments included, or leaves the node to follow its neighbou
 where what is provided is not what is required.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol

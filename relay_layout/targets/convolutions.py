@@ -1,7 +1,5 @@
 """Extents of convolutions, and the layouts of data, kernel and result that go together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -5,8 +5,6 @@ weights are large and every runtime packs them in a way of its own. Weights that
 one run of a network to the next come from memory: calls take turns with copies of them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

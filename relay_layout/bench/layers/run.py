@@ -3,8 +3,6 @@
 A layer has the layout and the knobs that compiling the network chooses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard

@@ -1,4 +1,8 @@
-"""One ONNX node as a converter sees it."""
+"""One ONNX node as a converter sees it.
+
+An input is a numpy array where it is known at compile time, and a Relax expression where it is not. What a
+converter cannot do raises :class:`.Unsupported`, of which the importer makes an error that names the node.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Import of TensorFlow Lite models."""
+"""Import of TensorFlow Lite models: the file, and the names and quantization of its inputs and outputs.
+
+Operators are read by :mod:`relay_layout.frontend.tflite.converter`.
+"""
 
 import os
 import warnings

@@ -3,8 +3,6 @@
 They are computed by the numbers that the weights stand for, without rounding data and states to bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ module is run an operation at a time on integers with their scales beside them, 
 operations of PT2E quantization.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

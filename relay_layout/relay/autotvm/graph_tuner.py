@@ -1,7 +1,5 @@
 """``autotvm.graph_tuner``: layouts of a whole network, by times of its kernels and layout transforms."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """``autotvm.record``: logs, as pairs of what was measured and what came of it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``autotvm.task``: the kernels that networks need, one task each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

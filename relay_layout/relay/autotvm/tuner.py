@@ -1,7 +1,5 @@
 """``autotvm.tuner``: searches through the kernels of one task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Boards for whole networks: a session over RPC that takes what ``export_library`` wrote."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

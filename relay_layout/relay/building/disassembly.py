@@ -1,7 +1,5 @@
 """Machine code as text."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

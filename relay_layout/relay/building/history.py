@@ -1,7 +1,5 @@
 """The logs of tuning that ``relay.build`` chooses kernels from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Results of main that are tuples within tuples: flat where a network runs, nested where scripts get them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

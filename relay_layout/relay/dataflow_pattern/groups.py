@@ -1,7 +1,5 @@
 """The parts of an expression that match a pattern and can be replaced, none of which overlap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whether an expression has the form of a pattern, and which of its parts match which parts of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

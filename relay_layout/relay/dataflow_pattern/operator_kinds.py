@@ -1,7 +1,5 @@
 """How an operator reads its operands, as patterns ask for it: Relay's ``TOpPattern``."""
 
-from __future__ import annotations
-
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, OPAQUE = 0, 1, 2, 3, 4, 8
 
 _MEMBERS = {

@@ -1,7 +1,5 @@
 """What matches put apart as functions that are called in its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What matches replaced by what callbacks return."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``relay.op.register``: operators of the caller's own, beside those of the table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

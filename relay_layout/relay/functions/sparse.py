@@ -1,7 +1,5 @@
 """Products with sparse matrices of known values, which become those with the dense matrices that they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attributes that scripts give as expressions: shapes, axes and sizes, where their values are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the integers stand for that go into a Relay function and come out of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One order of bindings for equal graphs, so that equal Relay modules are equal Relax modules."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 

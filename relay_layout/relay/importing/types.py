@@ -1,7 +1,5 @@
 """Relay's types and those of Relax, both ways."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tvm import relax, tirx

@@ -1,7 +1,5 @@
 """Activations, losses and other operators on one tensor that `relay.nn` holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tvm import relax, topi

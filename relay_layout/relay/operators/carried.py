@@ -4,8 +4,6 @@ Each is registered with TVM as ``relay.<name>``. What it stands for, in operator
 type and replaces it in :func:`decompose`; both come from the one function that its row names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a convolution's operands and attributes say together, checked before Relax sees them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

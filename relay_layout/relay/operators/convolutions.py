@@ -1,7 +1,5 @@
 """Convolutions, also transposed ones, on plain layouts and on blocks of channels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows for Relay operators that Relax has too: both directions from one list of attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Scaling of integers as Relay lowers it: fixed point in 64 bits, or floating point, and the roundings."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

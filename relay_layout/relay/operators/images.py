@@ -1,7 +1,5 @@
 """Operators of relay.image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

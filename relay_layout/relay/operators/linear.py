@@ -1,7 +1,5 @@
 """Products of matrices, and biases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far predictions are from what they should be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Normalization: of batches, layers, instances, groups, neighbourhoods and lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Maxima and averages over windows, over the whole image, and down to a given size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scales and zero points of quantized tensors, and the change from one pair of them to another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Relay expands the product into four terms; modulo 2**32 these are the one convolution here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Quantized operators that work element by element, and pooling, concatenation and softmax."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Operators of relay.vision: regions of interest, and what finds objects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

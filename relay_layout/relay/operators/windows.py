@@ -1,7 +1,5 @@
 """Windows that slide over the spatial axes of a layout: what convolutions and poolings have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Operators on constants alone as constants."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 

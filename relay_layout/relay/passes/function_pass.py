@@ -1,7 +1,5 @@
 """Passes that scripts write over one function at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

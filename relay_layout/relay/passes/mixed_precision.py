@@ -1,7 +1,5 @@
 """Operators of floats computed in a lower precision where Relay's categories say so."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection

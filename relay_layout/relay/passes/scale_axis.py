@@ -1,7 +1,5 @@
 """Factors along the channels taken into the weights of a convolution beside them."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator

@@ -1,7 +1,5 @@
 """Transposes that follow one another, as one or none."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator

@@ -1,7 +1,5 @@
 """What tensors within a network hold while it runs on a dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How networks are quantized: Relay's ``qconfig``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any

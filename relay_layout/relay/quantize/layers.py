@@ -1,7 +1,5 @@
 """Which layers of a network are quantized, and which tensors become integers with them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """``relay.quantize.quantize``: integers put between the layers of a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

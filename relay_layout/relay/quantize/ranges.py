@@ -1,7 +1,5 @@
 """Ranges of tensors: how much of them there is to be seen, and which part of it 8 bits keep best."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

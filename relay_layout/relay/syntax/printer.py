@@ -1,7 +1,5 @@
 """The syntax tree printed as Relay text, in the form of `astext`."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

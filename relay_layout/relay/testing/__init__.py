@@ -3,8 +3,6 @@
 >>> module, params = relay.testing.resnet.get_workload(num_layers=18)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Random weights for networks, by the names of their parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

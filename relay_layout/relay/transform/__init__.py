@@ -4,8 +4,6 @@ Each is an ordinary TVM pass: ``tvm.transform.Sequential`` and ``PassContext`` t
 and in canonical form from the start, so some passes that Relay needed have little to do.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

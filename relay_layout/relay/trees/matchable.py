@@ -1,7 +1,5 @@
 """Expressions as patterns take them: what scripts built, and functions of modules as Relay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tvm import relax

@@ -1,7 +1,5 @@
 """Changed copies of expressions, without recursion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Machines that TVM's RPC tracker lends under a key."""
+"""Machines that TVM's RPC tracker lends under a key.
+
+Asked over its own protocol: TVM's client waits for a machine without end.
+"""
 
 import select
 import socket
