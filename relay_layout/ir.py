@@ -129,6 +129,11 @@ def constant(array: np.ndarray) -> Constant:
     return filled_constant(array.shape, array.dtype, lambda memory: np.copyto(memory, array))
 
 
+def along_axis(vector: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """A vector that broadcasts along an axis of a tensor of ``rank``; of one element, without dimensions."""
+    return vector.reshape(() if vector.size == 1 else (-1, *[1] * (rank - 1 - axis)))
+
+
 def filled_constant(shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.ndarray], object]) -> Constant:
     """A constant tensor whose values ``fill`` writes into the array that it is given.
 

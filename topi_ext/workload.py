@@ -28,6 +28,8 @@ SEPARABLE = "separable_conv2d"
 """The operator of a :class:`SeparableWorkload`."""
 
 BYTES = ("uint8", "int8")
+"""What is multiplied by int8 weights and summed as int32."""
+
 WIDENED = "int16"
 """What kernels make of data of uint8 where no instruction adds up products of bytes."""
 

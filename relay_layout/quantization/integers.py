@@ -27,7 +27,7 @@ from relay_layout.ir import (
     value_of,
     with_attributes,
 )
-from relay_layout.quantization.byte_functions import BYTES, ByteFunction, ByteTable, applied
+from relay_layout.quantization.byte_functions import EVERY_BYTE, ByteFunction, ByteTable, applied
 from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
 from relay_layout.quantization.movements import MOVEMENTS, REARRANGEMENTS, moved_constant, picks_pixels
 from relay_layout.quantization.products import convolved, multiplied
@@ -40,8 +40,7 @@ from relay_layout.quantization.reals import (
     shifted,
     unshifted,
 )
-
-_EIGHT_BITS = ("int8", "uint8")
+from topi_ext.workload import BYTES
 
 _MOST_BYTES = np.iinfo("int32").max // 255
 """How many bytes have a sum in int32, whatever they are."""
@@ -123,7 +122,7 @@ class Integers(PyExprMutator):
         if dtype_of(term.tensor) != "uint8":
             return None
         data, moves = self._before_moves(term.tensor)
-        table = self._tables.get(data.__chandle__(), ByteTable(data, BYTES))
+        table = self._tables.get(data.__chandle__(), ByteTable(data, EVERY_BYTE))
         values = _dequantized(term, table.integers).reshape(-1)
         return ByteFunction(table.data, values, (*table.moves, *moves))
 
@@ -170,7 +169,7 @@ class Integers(PyExprMutator):
         quantization = quantization_of(call)
         if quantization is None:
             return expanded_quantize(call, self._emit)
-        kind = quantization.unsigned if quantization.dtype in _EIGHT_BITS else quantization
+        kind = quantization.unsigned if quantization.dtype in BYTES else quantization
         table = self._table(call.args[0], kind)
         if table is None:
             integers = self._emit(self._integers(call.args[0], kind))
@@ -259,7 +258,7 @@ class Integers(PyExprMutator):
         if term is None or not term.is_per_tensor or shape is None or axes is None:
             return None
         extents = [shape[int(axis) % len(shape)] for axis in axes]
-        if not is_static(extents) or dtype_of(term.tensor) not in _EIGHT_BITS:
+        if not is_static(extents) or dtype_of(term.tensor) not in BYTES:
             return None
         count = math.prod(extents)
         if not 0 < count <= _MOST_BYTES:
@@ -276,7 +275,7 @@ class Integers(PyExprMutator):
             return None
         if term.array is not None:
             return moved_constant(call, term)
-        if not term.is_per_tensor or dtype_of(term.tensor) not in (*_EIGHT_BITS, "int32"):
+        if not term.is_per_tensor or dtype_of(term.tensor) not in (*BYTES, "int32"):
             return None
         moved = with_attributes(call, [term.tensor, *call.args[1:]])
         return Real((Term(self._emit(moved), term.scale, term.zero_point),))

@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Constant, Emit, Expression, constant, constant_array, dtype_of, shape_of
+from relay_layout.ir import (
+    Constant,
+    Emit,
+    Expression,
+    along_axis,
+    constant,
+    constant_array,
+    dtype_of,
+    shape_of,
+)
 
 SHIFT = 128
 """From int8 to uint8, in which integers are computed: kernels multiply bytes without signs by bytes with."""
@@ -59,15 +68,9 @@ def quantization_of(call: relax.Call) -> Quantization | None:
         return None
     rank = len(shape_of(data) or ())
     axis = int(call.attrs.axis) % max(rank, 1)
-    arrays = [_spread(array, axis, rank) for array in (scales, constant_array(zero_point).astype("int32"))]
+    arrays = [along_axis(array, axis, rank) for array in (scales, constant_array(zero_point).astype("int32"))]
     integers = call if dtype_of(data).startswith("float") else data
     return Quantization(arrays[0], arrays[1], dtype_of(integers))
-
-
-def _spread(vector: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    if vector.size == 1:
-        return vector.reshape(())
-    return vector.reshape((-1, *[1] * (rank - 1 - axis)))
 
 
 @dataclass(frozen=True)

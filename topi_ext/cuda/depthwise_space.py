@@ -24,8 +24,9 @@ from topi_ext.cuda.depthwise import (
 from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
 from topi_ext.cuda.space import BARRIER_CYCLES, LINE_BYTES, SHARED_BYTES_PER_CYCLE
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, stacked
-from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.workload import BYTES
 
 WINDOW_CYCLES = 900
 """From asking for a window of global memory, pixel by pixel, to having it."""
@@ -168,7 +169,7 @@ def _estimates(
     resident = least(depthwise_resident(workload, knobs, multiprocessor), each)
     # Fewer warps leave some of the schedulers idle.
     busy = least(1.0, resident * knobs.warps / SCHEDULERS)
-    rate = multiprocessor.float_macs / (2 if workload.dtype in INTEGERS else 1)
+    rate = multiprocessor.float_macs / (2 if workload.dtype in BYTES else 1)
     warp = greatest(lines, arithmetic * LANES / rate / busy, issued / SCHEDULERS / busy)
     # Blocks read what surrounds their pixels once more than their neighbours.
     window = read_pixels(workload, *knobs.block) * knobs.channels * size / workload.columns

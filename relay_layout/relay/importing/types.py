@@ -59,7 +59,7 @@ def check_size(relay_type: RelayType, what: str) -> None:
 def show(relay_type: RelayType) -> str:
     """A type as Relay text has it, shortened where it is long."""
     if isinstance(relay_type, TensorType):
-        dims = ", ".join("?" if extent is None else str(extent) for extent in relay_type.shape)
+        dims = ", ".join(relay_type.written_shape)
         return f"({dims[:60]}{'...' if len(dims) > 60 else ''}) {relay_type.dtype}"
     if isinstance(relay_type, TupleType):
         return f"a tuple of {len(relay_type.fields)}"

@@ -6,7 +6,15 @@ import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, known_to_differ
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    along_axis,
+    constant,
+    constant_array,
+    dtype_of,
+    known_to_differ,
+)
 from relay_layout.relay.operators.fixed_point import (
     TONEAREST,
     UPWARD,
@@ -19,6 +27,8 @@ from relay_layout.relay.operators.operator import Scope, along, extents, rank_of
 
 UNSET = "None"
 """Relay's text for the rounding and the compute dtype that its configuration chooses."""
+
+EIGHT_BITS = ("int8", "uint8")
 
 _COMPUTE_DTYPES = ("int64", "float32", "float64")
 
@@ -110,12 +120,6 @@ def channelwise(value: Expression, axis: int, data: Expression) -> Expression:
     return along(value, axis, len(shape))
 
 
-def _channelwise_array(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    if values.size == 1:
-        return values.reshape(())
-    return values.reshape((-1, *(1,) * (rank - 1 - axis)))
-
-
 def requantize(
     scope: Scope,
     data: Expression,
@@ -178,7 +182,7 @@ def _ratios(
         return None
     channelwise(input_scale, axis, data)
     ratios = numerator.astype("float64") / denominator.astype("float64")
-    return _channelwise_array(ratios, axis, rank_of(data))
+    return along_axis(ratios, axis, rank_of(data))
 
 
 def _subtract_zero_point(data: Expression, zero_point: Expression, axis: int, dtype: str) -> Expression:
