@@ -149,6 +149,11 @@ def filled_constant(shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.nd
     return relax.const(tensor)
 
 
+def with_operands(call: relax.Call, operands: Iterable[Expression]) -> relax.Call:
+    """``call`` with other operands, its type to be inferred anew."""
+    return relax.Call(call.op, list(operands), call.attrs, call.ty_args)
+
+
 def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates: Any) -> relax.Call:
     """``call`` with other arguments and some attributes changed, its type to be inferred anew."""
     attributes = call.attrs
@@ -327,6 +332,7 @@ __all__ = [
     "Emit",
     "Expression",
     "Extent",
+    "along_axis",
     "as_extent",
     "bindings_of",
     "calls_global",
@@ -335,14 +341,21 @@ __all__ = [
     "copy_of",
     "dtype_of",
     "erased",
+    "factors",
     "fields_of",
     "filled_constant",
     "function_attributes",
     "input_count",
+    "ints",
+    "is_empty",
+    "is_one",
     "is_static",
+    "known_to_differ",
     "operator_name",
     "rebuild_functions",
     "relax_functions",
+    "same_extent",
+    "same_extents",
     "scalar",
     "shape_of",
     "simplify_bindings",
@@ -350,9 +363,11 @@ __all__ = [
     "value_of",
     "visit_functions",
     "with_attributes",
+    "with_bindings",
     "with_body",
     "with_functions",
     "with_main",
     "with_new_variables",
+    "with_operands",
     "with_values",
 ]

@@ -13,7 +13,7 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
     value_of,
-    with_attributes,
+    with_operands,
 )
 from relay_layout.ops import is_elementwise
 from relay_layout.polynomials import provably_equal
@@ -95,7 +95,7 @@ class RowMutator(PyExprMutator):
             if fitting is None:
                 return None
             operands.append(fitting)
-        return with_attributes(call, operands)
+        return with_operands(call, operands)
 
     def _fitting(self, operand: Expression, shape: Sequence[Extent]) -> Expression | None:
         """An operand of what has the ``shape``, for rows; None where it fits none."""

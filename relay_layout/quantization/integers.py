@@ -26,6 +26,7 @@ from relay_layout.ir import (
     shape_of,
     value_of,
     with_attributes,
+    with_operands,
 )
 from relay_layout.quantization.byte_functions import EVERY_BYTE, ByteFunction, ByteTable, applied
 from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
@@ -205,7 +206,7 @@ class Integers(PyExprMutator):
                 operands = self.lookup_binding(operands)
             if isinstance(operands, relax.Tuple) and any(self._real(field) for field in operands.fields):
                 parts = [self._emit(self._integers(field, quantization)) for field in operands.fields]
-                return with_attributes(bound, [relax.Tuple(parts)])
+                return with_operands(bound, [relax.Tuple(parts)])
         steps = self._emit(relax.op.divide(value, constant(quantization.scale)))
         limits = np.iinfo(quantization.dtype)
         return from_steps(steps, quantization, self._emit, np.array(limits.min), np.array(limits.max))

@@ -28,6 +28,7 @@ from relay_layout.ir import (
     size_in_bytes,
     with_bindings,
     with_main,
+    with_operands,
 )
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import (
@@ -272,7 +273,7 @@ class _Plan:
         offset = (part.offset - part.shift) * part.storage.element_bytes
         start = tirx.IntImm(str(call.args[1].ty), offset)
         arguments = [storages.of(part.storage), start, *call.args[2:]]
-        tensor = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+        tensor = with_operands(call, arguments)
         if offset == 0:
             return [relax.VarBinding(variable, tensor)]
         whole = relax.Var(f"{variable.name}_part", variable.ty)

@@ -23,6 +23,7 @@ from relay_layout.ir import (
     simplify_bindings,
     value_of,
     with_attributes,
+    with_operands,
 )
 from relay_layout.relay.importing.operation import reason
 from relay_layout.relay.importing.types import to_relay
@@ -154,7 +155,7 @@ class _Mixing(PyExprMutator):
         """A call of what says itself which types it takes and gives."""
         pairs = zip(found.args, call.args, strict=True)
         arguments = [self._as_type(argument, before.ty) for argument, before in pairs]
-        return relax.Call(found.op, arguments, found.attrs, found.ty_args)
+        return with_operands(found, arguments)
 
     def _operator(self, call: relax.Call, found: relax.Call) -> Expression:
         form = relay_form(call)

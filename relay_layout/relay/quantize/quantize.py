@@ -15,8 +15,8 @@ from relay_layout.ir import (
     constant,
     constant_array,
     simplify_bindings,
-    with_attributes,
     with_main,
+    with_operands,
 )
 from relay_layout.relay.build_module import as_module, bind_params
 from relay_layout.relay.quantize.calibration import observe
@@ -91,7 +91,7 @@ class _Quantizing(PyExprMutator):
             call = binding.value
             data = self._input(layer.data) if layer.data in self.ranges else call.args[0]
             weight = self._weight(call.args[1], layer.axis)
-            value: Expression = with_attributes(call, [data, weight])
+            value: Expression = with_operands(call, [data, weight])
         else:
             value = self.visit_expr(binding.value)
         if binding.var in self.ranges:
