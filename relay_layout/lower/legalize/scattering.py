@@ -12,7 +12,7 @@ from tvm_ffi import structural_equal
 
 from relay_layout.ir import Expression, is_empty, operator_name, rebuild_functions, shape_of, value_of
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute.scattering import REDUCTIONS, scattered
+from topi_ext.compute.scattering import COMBINATIONS, scattered
 
 Shape = Sequence[Any]
 
@@ -29,7 +29,7 @@ def scatter_rows(module: tvm.IRModule) -> tvm.IRModule:
 class _Rows(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
         call = super().visit_call_(call)
-        if operator_name(call) != "scatter_elements" or str(call.attrs.reduction) not in REDUCTIONS:
+        if operator_name(call) != "scatter_elements" or str(call.attrs.reduction) not in COMBINATIONS:
             return call
         data, places, updates = call.args
         source = value_of(self, places)
@@ -50,7 +50,7 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
     data, places, updates = call.args
     shape, extents = shape_of(data), shape_of(updates)
     reduction = str(call.attrs.reduction)
-    if shape is None or extents is None or reduction not in REDUCTIONS:
+    if shape is None or extents is None or reduction not in COMBINATIONS:
         return default_call(builder, call)
     if is_empty(extents):
         return data
@@ -69,7 +69,7 @@ def scatter_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
     data, places, updates = call.args
     shape, numbers, extents = shape_of(data), shape_of(places), shape_of(updates)
     reduction = str(call.attrs.reduction)
-    if shape is None or numbers is None or extents is None or reduction not in REDUCTIONS:
+    if shape is None or numbers is None or extents is None or reduction not in COMBINATIONS:
         return default_call(builder, call)
     if is_empty(extents):
         return data
