@@ -124,7 +124,7 @@ def _depthwise(
     weight = te.placeholder((*workload.kernel, workload.out_channels), workload.weight_dtype, "weight")
     result = _rounded(depthwise_conv2d(data, weight, workload, knobs), workload)
     func = te.create_prim_func([data, weight, result])
-    return {PRODUCT: schedule_depthwise(func, workload, knobs)}
+    return {PRODUCT: schedule_depthwise(func, knobs)}
 
 
 def _products(

@@ -99,7 +99,7 @@ class Convolution(CudaRule):
         workload, knobs = kernel
         if isinstance(workload, DepthwiseConvolution):
             assert isinstance(knobs, DepthwiseKnobs)
-            return schedule_depthwise(func, workload, knobs)
+            return schedule_depthwise(func, knobs)
         if isinstance(knobs, WinogradGemmKnobs):
             workload, knobs = product_of(workload, knobs.tile), knobs.product
         assert isinstance(knobs, GemmKnobs)
