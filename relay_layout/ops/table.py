@@ -124,9 +124,9 @@ relay.qnn.log relay.qnn.rsqrt relay.qnn.sigmoid relay.qnn.sqrt relay.qnn.tanh
 relay.relay.op.annotation.simulated_quantize
 """
 
-_GIVEN_AXIS_NAMES = """
-slice_scatter repeat flip sort argsort topk cumsum cumprod gather_elements scatter_elements
-"""
+_GIVEN_AXIS_NAMES = (
+    "slice_scatter repeat flip sort argsort topk cumsum cumprod gather_elements scatter_elements"
+)
 
 TABLE: dict[str, Rule] = {
     **{f"nn.conv{rank}d{suffix}": _CONVOLUTION for suffix in ("", "_transpose") for rank in (1, 2, 3)},
