@@ -84,16 +84,3 @@ def like(number: float, data: Expression) -> Expression:
 @cache
 def _scalar(number: float, dtype: str) -> Expression:
     return relax.const(number, dtype)
-
-
-__all__ = [
-    "activated",
-    "affine",
-    "exponential",
-    "hard_sigmoid",
-    "like",
-    "scaled_tanh",
-    "softplus",
-    "softsign",
-    "thresholded_relu",
-]

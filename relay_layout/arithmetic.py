@@ -113,5 +113,3 @@ _COMPUTES: Mapping[str, Compute] = {
     "sum": _reduced(np.sum, dtype="float64"),
     "variance": _reduced(np.var, dtype="float64"),
 }
-
-__all__ = ["ELEMENTWISE", "LARGEST_GROWN", "Compute", "computed", "in_double", "plain"]

@@ -141,25 +141,3 @@ def with_bodies(module: tvm.IRModule, bodies: Mapping[str, tvm.IRModule]) -> tvm
                 present.add(str(variable.name_hint))
                 updated[variable] = function
     return updated
-
-
-__all__ = [
-    "BODY",
-    "BRANCH",
-    "JOIN",
-    "OTHERWISE",
-    "STATES",
-    "STEP",
-    "alone",
-    "bodies_of",
-    "each_alone",
-    "join_name",
-    "kind_of",
-    "name_called",
-    "name_inside",
-    "parts_of",
-    "run_by",
-    "runs",
-    "with_bodies",
-    "without_bodies",
-]

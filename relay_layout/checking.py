@@ -65,6 +65,3 @@ def _fields(kind: Any) -> dict[str, Any]:
 def _expect(holds: bool, where: str, expected: str) -> None:
     if not holds:
         raise InputError(f"{where}: expected {expected}")
-
-
-__all__ = ["check"]

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
+from relay_layout.choice.plan import LayoutPlan, plan_layout, rename_inside
 from relay_layout.choice.solver import status_of_all
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.facts import OperatorFact
@@ -74,7 +74,7 @@ def explain(
     plans = []
     for name, part, asked in parts(module, request):
         plan = plan_layout(with_border_layouts(part, asked), asked, resolved)
-        plans.append(named_inside(name, plan) if name else plan)
+        plans.append(rename_inside(name, plan) if name else plan)
     if node is None:
         return explain_plans(plans)
     nodes = [(plan, each) for plan in plans for each in plan.graph.nodes]

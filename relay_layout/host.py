@@ -261,18 +261,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-__all__ = [
-    "CPU_INFO",
-    "architecture",
-    "cgroup_quota",
-    "cpu_count",
-    "cpu_features",
-    "cpu_model",
-    "gpu_architecture",
-    "normalize_architecture",
-    "operating_system",
-    "parse_cpuinfo",
-    "portable_target",
-]

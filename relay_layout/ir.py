@@ -57,6 +57,16 @@ def is_static(shape: Sequence[Extent]) -> bool:
     return all(isinstance(extent, int) for extent in shape)
 
 
+def is_empty(shape: Sequence[Extent]) -> bool:
+    """Whether there is known to be no element. A reshape of Relax takes 0 for the extent that there was."""
+    return any(isinstance(extent, int) and extent == 0 for extent in shape)
+
+
+def known_to_differ(one: Extent | None, other: Extent | None) -> bool:
+    """Whether two extents are numbers, and not the same."""
+    return isinstance(one, int) and isinstance(other, int) and one != other
+
+
 def is_one(extent: Extent) -> bool:
     """Whether an extent is known to be 1."""
     return isinstance(extent, int) and extent == 1
@@ -119,6 +129,11 @@ def constant(array: np.ndarray) -> Constant:
     return filled_constant(array.shape, array.dtype, lambda memory: np.copyto(memory, array))
 
 
+def along_axis(vector: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """A vector that broadcasts along an axis of a tensor of ``rank``; of one element, without dimensions."""
+    return vector.reshape(() if vector.size == 1 else (-1, *[1] * (rank - 1 - axis)))
+
+
 def filled_constant(shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.ndarray], object]) -> Constant:
     """A constant tensor whose values ``fill`` writes into the array that it is given.
 
@@ -132,6 +147,11 @@ def filled_constant(shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.nd
     tensor = tvm.runtime.empty(tuple(shape), str(dtype))
     fill(np.from_dlpack(tensor))
     return relax.const(tensor)
+
+
+def with_operands(call: relax.Call, operands: Iterable[Expression]) -> relax.Call:
+    """``call`` with other operands, its type to be inferred anew."""
+    return relax.Call(call.op, list(operands), call.attrs, call.ty_args)
 
 
 def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates: Any) -> relax.Call:
@@ -225,6 +245,11 @@ def with_body(
     return changed.with_attrs(function_attributes(function))
 
 
+def with_bindings(function: relax.Function, bindings: Sequence[relax.Binding]) -> relax.Function:
+    """The function with other bindings, all in one block, and the same result."""
+    return with_body(function, relax.SeqExpr([relax.BindingBlock(list(bindings))], function.body.body))
+
+
 def with_new_variables(function: relax.Function) -> relax.Function:
     """A copy that shares no variable with the function, and no symbol; a module may hold both.
 
@@ -307,6 +332,7 @@ __all__ = [
     "Emit",
     "Expression",
     "Extent",
+    "along_axis",
     "as_extent",
     "bindings_of",
     "calls_global",
@@ -315,14 +341,21 @@ __all__ = [
     "copy_of",
     "dtype_of",
     "erased",
+    "factors",
     "fields_of",
     "filled_constant",
     "function_attributes",
     "input_count",
+    "ints",
+    "is_empty",
+    "is_one",
     "is_static",
+    "known_to_differ",
     "operator_name",
     "rebuild_functions",
     "relax_functions",
+    "same_extent",
+    "same_extents",
     "scalar",
     "shape_of",
     "simplify_bindings",
@@ -330,9 +363,11 @@ __all__ = [
     "value_of",
     "visit_functions",
     "with_attributes",
+    "with_bindings",
     "with_body",
     "with_functions",
     "with_main",
     "with_new_variables",
+    "with_operands",
     "with_values",
 ]

@@ -37,6 +37,3 @@ def _to_depth(parts: list[str], depths: list[int], deepest: int) -> str:
         elif kept[-1] != "...":
             kept.append("...")
     return "".join(kept)
-
-
-__all__ = ["LONGEST", "cut"]

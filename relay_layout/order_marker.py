@@ -44,11 +44,8 @@ class _Remover(PyExprMutator):
 
 
 def _copy(value: Any, order: Any) -> Any:
-    del order
     # Not the operand itself, whose memory is planned to be used again.
     return tvm.runtime.empty(value.shape, value.dtype).copyfrom(value)
 
 
 tvm.register_global_func(NAME, _copy, override=True)
-
-__all__ = ["NAME", "order_asked", "to_dim_order", "without_markers"]

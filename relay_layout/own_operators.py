@@ -37,6 +37,3 @@ def register_operator(
     operator.set_attr("FPurity", True)
     operator.set_attr("FInferType", infer_type)
     operator.set_attr("FLegalize", legalize)
-
-
-__all__ = ["ANY_NUMBER", "register_operator"]

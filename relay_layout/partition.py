@@ -272,6 +272,3 @@ def _check_crossings(
                 raise VerificationError(
                     f"function '{variable.name_hint}' calls region '{called.name_hint}' past its guard"
                 )
-
-
-__all__ = ["Contract", "PartitionBackend", "Region", "guard_partitions", "partition"]

@@ -130,6 +130,3 @@ def _product(left: Polynomial, right: Polynomial) -> Polynomial:
             for other, times in right.items()
         ]
     )
-
-
-__all__ = ["Polynomial", "polynomial", "provably_equal"]

@@ -28,7 +28,6 @@ def pipeline(target: TargetLike = "native", *, desired_layout: str = "auto") -> 
     request = LayoutRequest.parse(desired_layout)
 
     def run(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        del context
         converted, _ = convert_network(module, request, resolved)
         lowered = lower(canonicalize(converted), resolved, lift=False)
         planned = plan_memory(lowered.module, resolved, lift=False)
@@ -36,6 +35,3 @@ def pipeline(target: TargetLike = "native", *, desired_layout: str = "auto") -> 
             return tvm.transform.Sequential(machine_passes())(planned)
 
     return tvm.transform.module_pass(run, opt_level=0, name="relay_layout.pipeline")
-
-
-__all__ = ["pipeline"]

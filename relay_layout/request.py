@@ -1,4 +1,7 @@
-"""What a caller may ask of layouts."""
+"""What a caller may ask of layouts, checked before any work is done.
+
+The options of the API and of the command line become one :class:`LayoutRequest`, which all stages read.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -97,6 +97,3 @@ class _Typed:
     """Something with a type, for :func:`shape_of`."""
 
     ty: Any
-
-
-__all__ = ["Border", "border_of", "tensor_specs"]

@@ -37,7 +37,7 @@ def relay_layout(
     ModelError for a graph that is to be trained, for tensors that are not on the CPU, for tensors in the
     memory of one that is written to, and for whatever :func:`.from_torch` refuses.
     """
-    del inputs  # Shapes are those of the calls; an example may have symbolic ones.
+    # Shapes are those of the calls; those of the example may be symbolic.
     return _Compiled(graph, dict(options or {}))
 
 
@@ -283,6 +283,3 @@ def _check(arguments: Sequence[Any]) -> None:
             raise ModelError(
                 f"relay_layout's torch.compile backend takes tensors on the CPU, not on {tensor.device}"
             )
-
-
-__all__ = ["relay_layout"]

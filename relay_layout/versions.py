@@ -51,6 +51,3 @@ def release_of(text: str) -> tuple[int, ...] | None:
 
 def _text(release: tuple[int, ...]) -> str:
     return ".".join(map(str, release))
-
-
-__all__ = ["SUPPORTED", "UnsupportedVersionError", "__version__", "check_versions", "release_of"]

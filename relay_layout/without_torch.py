@@ -39,6 +39,3 @@ def without_torch() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-
-
-__all__ = ["without_torch"]

@@ -17,14 +17,12 @@ from tests.board.root import BoardRoot, BoardUnavailable, board_root
 
 def setup(root: BoardRoot, options: argparse.Namespace) -> int:
     """The folder of the board."""
-    del options
     print(root.folder)
     return 0
 
 
 def serve(root: BoardRoot, options: argparse.Namespace) -> int:
     """A tracker with two boards until Ctrl-C."""
-    del options
     from tests.board.servers import KEY, Boards
 
     with tempfile.TemporaryDirectory(prefix="boards-") as logs, Boards(root, 2, Path(logs)) as boards:
@@ -75,7 +73,6 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
 
 def native(root: BoardRoot, options: argparse.Namespace) -> int:
     """The package, installed on the board, compiles a network there and runs it; 1 where it is off."""
-    del options
     from tests.board.native import NETWORK, native_error
     from tests.board.networks import TOLERANCE
 

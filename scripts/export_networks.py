@@ -109,7 +109,6 @@ def make_telling(network: Any, image: Any, *, centre: bool = False) -> None:
     seen: set[int] = set()
 
     def scaled(module: Any, inputs: Any, output: Any) -> Any:
-        del inputs
         deviation = output.std()
         if id(module) in seen or not deviation > 0:
             return output

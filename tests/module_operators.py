@@ -1,8 +1,11 @@
 """What a module under test calls."""
 
-import tvm
+from typing import Any
 
-from relay_layout.ir import operator_name
+import tvm
+from tvm import relax
+
+from relay_layout.ir import dtype_of, operator_name
 from relay_layout.rewrite.canonicalize import canonicalize
 
 
@@ -15,3 +18,15 @@ def operators(module: tvm.IRModule) -> list[str]:
 def canonical_operators(module: tvm.IRModule) -> list[str]:
     """Those of the module after canonicalization."""
     return operators(canonicalize(module))
+
+
+def products(module: tvm.IRModule) -> list[list[str]]:
+    """The dtypes of the operands of convolutions and matrix products after canonicalization."""
+    found = []
+
+    def keep(expression: Any) -> None:
+        if operator_name(expression) in ("nn.conv2d", "matmul"):
+            found.append([dtype_of(argument) for argument in expression.args])
+
+    relax.analysis.post_order_visit(canonicalize(module)["main"], keep)
+    return found

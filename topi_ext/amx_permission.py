@@ -20,6 +20,3 @@ def may_use_amx() -> bool:
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False
     return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
-
-
-__all__ = ["may_use_amx"]

@@ -66,6 +66,3 @@ def llvm_names(flags: Collection[str]) -> Iterator[str]:
     yield from (_ALIASES[flag] for flag in flags if flag in _ALIASES)
     if {"sha1", "sha2"} <= set(flags):
         yield "sha2"
-
-
-__all__ = ["CAPABILITY_WORDS", "capability", "llvm_names", "told_features"]

@@ -46,12 +46,3 @@ def architecture_told(session: Any) -> str:
         return architecture_in(str(session.get_function("target.llvm_get_system_triple")()))
     except Exception:
         return ""
-
-
-__all__ = [
-    "CAPABILITIES",
-    "CAPABILITY_ARGUMENT",
-    "architecture_told",
-    "capabilities",
-    "features_told",
-]

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.spaces.any_size import any_size_knobs
-
-AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
+from topi_ext.workload import ConvolutionWorkload
 
 
 class Records(Protocol):
@@ -62,15 +61,13 @@ class KernelChooser:
             self._chosen[key] = found
         return self._chosen[key]
 
-    def fastest(self, forms: Sequence[AnyWorkload], *, any_size: bool = False) -> AnyWorkload:
-        """The fastest of several workloads with the same result; with ``any_size``, for images of dynamic
-        size.
-        """
+    def fastest(self, forms: Sequence[ConvolutionWorkload], *, any_size: bool = False) -> ConvolutionWorkload:
+        """The fastest of several forms of a convolution; with ``any_size``, for images of dynamic size."""
         choose = self.choose_for_any_size if any_size else self.choose
         return forms[0] if len(forms) == 1 else min(forms, key=lambda form: choose(form).microseconds)
 
-    def choose_for_any_size(self, workload: Workload, *, winograd: bool = True) -> KernelChoice:
-        """As :meth:`choose`, for images of dynamic size; ``workload`` has a typical size."""
+    def choose_for_any_size(self, workload: ConvolutionWorkload, *, winograd: bool = True) -> KernelChoice:
+        """As :meth:`choose`, on CPUs alone, for images of dynamic size; ``workload`` has a typical size."""
         winograd = winograd and self.winograd
         key = (workload, winograd, True)
         if key not in self._chosen:
@@ -91,6 +88,3 @@ class KernelChooser:
         """The choice of ``knobs`` by their estimated ``cycles``, summed over all threads."""
         microseconds = self.estimate_scale * _microseconds(cycles, self.processor, self.gigahertz)
         return KernelChoice(knobs, "default", microseconds)
-
-
-__all__ = ["KernelChooser", "Records", "estimated_us"]

@@ -15,6 +15,3 @@ def divisors(number: int) -> tuple[int, ...]:
 def largest_divisor(extent: int, most: int) -> int:
     """The largest divisor of ``extent`` that is at most ``most``; both are at least 1."""
     return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
-
-
-__all__ = ["divisors", "largest_divisor"]

@@ -7,5 +7,3 @@ DTYPE_BYTES = {
     **dict.fromkeys(("float64", "int64", "uint64"), 8),
 }
 """Bytes of an element by the name of its type."""
-
-__all__ = ["DTYPE_BYTES"]

@@ -32,6 +32,3 @@ def simplified(extent: Any) -> Any:
 def is_one(extent: Any) -> bool:
     """Whether an extent is static, and one."""
     return fixed(extent) == 1
-
-
-__all__ = ["as_int", "fixed", "is_one", "simplified", "size_of"]

@@ -52,7 +52,6 @@ class Family:
 
 
 def _convolution_knobs(workload: ConvolutionWorkload, machine: Machine, fields: Mapping[str, Any]) -> Any:
-    del machine
     return knobs_from_dict(workload, fields)
 
 
@@ -107,7 +106,6 @@ def _cheapest_product(workload: GemmConvolution, machine: Multiprocessor, winogr
 def _cheapest_depthwise(
     workload: DepthwiseConvolution, machine: Multiprocessor, winograd: bool
 ) -> _EstimatedUs:
-    del winograd
     return depthwise_space.cheapest_depthwise(workload, machine)
 
 
@@ -134,6 +132,3 @@ _FAMILIES: dict[type[Workload], Family] = {
 def family_of(workload: Workload) -> Family:
     """The family of the kernels that compute a workload."""
     return next(_FAMILIES[kind] for kind in type(workload).__mro__ if kind in _FAMILIES)
-
-
-__all__ = ["Family", "Machine", "Workload", "family_of"]

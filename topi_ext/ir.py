@@ -1,6 +1,6 @@
 """Small conveniences over TIR's statements and expressions that schedules and passes need."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -46,6 +46,17 @@ def occurrences(expression: Any, variable: tirx.Var) -> int:
     return sum(other.same_as(variable) for other in nodes_of(expression, tirx.Var))
 
 
+def with_loops(func: tirx.PrimFunc, change: Callable[[tirx.For], Any]) -> tirx.PrimFunc:
+    """``func`` with what ``change`` makes of each loop; itself where no loop changes."""
+    body = structural_map(func.body, (tirx.For, change))
+    return func if body.same_as(func.body) else func.with_body(body)
+
+
+def strides_along(access: Any, variable: tirx.Var) -> bool:
+    """Is ``variable`` in any index of a load or store but the last, so that neighbours along it lie apart?"""
+    return any(uses(index, variable) for index in access.indices[:-1])
+
+
 def substitute(expression: Any, mapping: dict[tirx.Var, Any]) -> Any:
     """``expression`` with its variables replaced."""
 
@@ -89,21 +100,3 @@ def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.F
 def sequence(statements: Sequence[Any]) -> Any:
     """One statement that executes one or more in order."""
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
-
-
-__all__ = [
-    "IF_THEN_ELSE",
-    "VOLATILE",
-    "conjunction",
-    "conjuncts",
-    "holds",
-    "loads_of",
-    "nodes_of",
-    "occurrences",
-    "repeated",
-    "sequence",
-    "stored_by",
-    "substitute",
-    "unmarked",
-    "uses",
-]

@@ -139,13 +139,3 @@ def scheduled_kernel(workload: ConvolutionWorkload, knobs: Knobs) -> tirx.PrimFu
 def _shape(layout: str, extents: Mapping[str, int]) -> tuple[int, ...]:
     """The shape in a layout of a tensor of those extents."""
     return tuple(factor or extents[name] // block_of(layout, name) for name, factor in physical_axes(layout))
-
-
-__all__ = [
-    "convolve",
-    "direct_convolution",
-    "kernel_arguments",
-    "kernel_function",
-    "schedule",
-    "scheduled_kernel",
-]

@@ -14,6 +14,3 @@ class KernelChoice:
     knobs: Any
     source: Source
     microseconds: float
-
-
-__all__ = ["KernelChoice", "Source"]

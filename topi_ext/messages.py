@@ -33,6 +33,3 @@ def system_message(error: OSError) -> str:
     """The reason behind the name of the file, where the error has one."""
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return f"{where}{system_reason(error)}"
-
-
-__all__ = ["NO_FILE", "first_line", "last_line", "system_message", "system_reason"]

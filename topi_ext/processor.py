@@ -8,6 +8,8 @@ from typing import NamedTuple
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features, llvm_get_system_triple
 
+from topi_ext.dtypes import DTYPE_BYTES
+
 LINE_BYTES = 64
 """Of a cache."""
 
@@ -148,6 +150,10 @@ class Processor:
     def lanes(self, dtype_bytes: int) -> int:
         """Elements of that size in one vector register."""
         return self.vector_bytes // dtype_bytes
+
+    def registers(self, lanes: int, dtype: str) -> int:
+        """Vector registers that hold so many elements of a dtype."""
+        return math.ceil(lanes * DTYPE_BYTES[dtype] / self.vector_bytes)
 
 
 _BFLOAT16_LATENCY = 6

@@ -36,6 +36,3 @@ def winograd_weight(weight: np.ndarray, workload: ConvolutionWorkload, knobs: Wi
     """An OIHW or OIDHW weight as Winograd's kernel reads it: ``knobs.weight_shape(workload)``."""
     places_first = knobs.order == "pixels"
     return transform_weight(weight, knobs.tile, knobs.weight_vector, places_first, word=workload.word)
-
-
-__all__ = ["fill_vectors", "merge_groups", "winograd_weight"]

@@ -154,14 +154,3 @@ def transform_weight(
     if word > 1:
         ordered = ordered.reshape(*ordered.shape[:2], -1, word, vector).swapaxes(-1, -2)
     return np.ascontiguousarray(ordered.astype(np.int16 if integers else weight.dtype))
-
-
-__all__ = [
-    "INTEGER_POINTS",
-    "KERNEL",
-    "POINTS",
-    "WinogradMatrices",
-    "tile_grid",
-    "transform_weight",
-    "winograd_matrices",
-]

@@ -257,14 +257,3 @@ def _words_of_rows(workload: ConvolutionWorkload, word: int, words: Words = "who
         padding=(top, left, bottom, right + more),
         kernel_layout=_with_words(workload.kernel_layout, "W", word, words),
     )
-
-
-__all__ = [
-    "ByteWeight",
-    "Words",
-    "bfloat16_form",
-    "bfloat16_forms",
-    "integer_form",
-    "integer_forms",
-    "pairs_fit",
-]

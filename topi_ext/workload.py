@@ -28,6 +28,8 @@ SEPARABLE = "separable_conv2d"
 """The operator of a :class:`SeparableWorkload`."""
 
 BYTES = ("uint8", "int8")
+"""What is multiplied by int8 weights and summed as int32."""
+
 WIDENED = "int16"
 """What kernels make of data of uint8 where no instruction adds up products of bytes."""
 
@@ -64,6 +66,11 @@ class SpatialAxis(NamedTuple):
     pad_before: int
     pad_after: int
     dilation: int
+
+    @property
+    def window(self) -> int:
+        """Elements of the padded image from the first tap to the last."""
+        return self.dilation * (self.taps - 1) + 1
 
 
 _ONE_PLANE = SpatialAxis(extent=1, taps=1, stride=1, pad_before=0, pad_after=0, dilation=1)
@@ -168,8 +175,7 @@ class ConvolutionWorkload:
     def out_extent(self, side: int) -> Any:
         """The extent of the result along one spatial axis, as :meth:`along` numbers them."""
         axis = self.along(side)
-        window = axis.dilation * (axis.taps - 1) + 1
-        return (axis.extent + axis.pad_before + axis.pad_after - window) // axis.stride + 1
+        return (axis.extent + axis.pad_before + axis.pad_after - axis.window) // axis.stride + 1
 
     @property
     def weight_dtype(self) -> str:

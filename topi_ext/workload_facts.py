@@ -215,26 +215,3 @@ def strip_of(workload: ConvolutionWorkload, tile: int, tiles: int) -> Convolutio
     """
     height, width = (count * tile + KERNEL - 1 for count in (tiles, 1))
     return replace(workload, batch=1, in_height=height, in_width=width, padding=(0, 0, 0, 0))
-
-
-__all__ = [
-    "DATA_LANES",
-    "SKIPS_BELOW",
-    "channel_run",
-    "fuses_rows",
-    "lanes_are_pixels",
-    "pads_by_chunk",
-    "pair_steps",
-    "pairs_pixels",
-    "parts_of_block",
-    "pixel_run",
-    "share_of_taps_inside",
-    "splits_groups",
-    "strip_of",
-    "suits_amx",
-    "suits_winograd",
-    "tiled_channels",
-    "vector_steps",
-    "winograd_tile_sizes",
-    "winograd_tiles",
-]

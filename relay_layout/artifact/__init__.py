@@ -5,7 +5,7 @@ Needs numpy alone, so an artifact can be inspected where no TVM is installed.
 
 from relay_layout.artifact.conditions import Condition
 from relay_layout.artifact.container import Artifact, is_artifact, read_artifact, write_artifact
-from relay_layout.artifact.manifest import Build, Manifest, Producer, Section, WeightEntry
+from relay_layout.artifact.manifest import Build, Manifest, Producer, WeightEntry
 from relay_layout.artifact.placement import Content
 from relay_layout.artifact.quantization import Quantization
 from relay_layout.artifact.target import check_runnable, choose_target, obstacle_here
@@ -19,7 +19,6 @@ __all__ = [
     "Manifest",
     "Producer",
     "Quantization",
-    "Section",
     "TensorSpec",
     "WeightEntry",
     "check_inputs",

@@ -182,6 +182,3 @@ class Condition:
         for operand in others:
             yield from self._postfix(operand)
             yield operation
-
-
-__all__ = ["BROADCASTING", "Condition", "Shapes", "Step"]

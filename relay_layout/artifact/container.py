@@ -294,6 +294,3 @@ def _shown(path: FilePath) -> str:
     text = os.fspath(path)
     # Messages are one line, and a file name may hold a line end.
     return text if text and text.isprintable() else repr(text)
-
-
-__all__ = ["FORMAT_VERSION", "MAGIC", "Artifact", "read_artifact", "write_artifact"]

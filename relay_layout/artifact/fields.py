@@ -204,25 +204,3 @@ def _integer_of_64_bits(digits: str) -> int:
     if len(digits) > 20 or int(digits) not in _INTEGERS:
         raise ArtifactError("JSON integer does not fit 64 bits")
     return int(digits)
-
-
-__all__ = [
-    "DTYPES",
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MAX_RANK",
-    "MAX_TEXT",
-    "boolean",
-    "check_json",
-    "dtype",
-    "instance",
-    "integer",
-    "mapping",
-    "number",
-    "parse_json",
-    "record",
-    "sequence",
-    "shown",
-    "text",
-    "unique",
-]

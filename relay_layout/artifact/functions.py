@@ -21,5 +21,3 @@ ALONE = "main_alone"
 It is for callers in another process, where an argument arrives as a copy, so that views of one tensor
 would become tensors of their own.
 """
-
-__all__ = ["ALONE", "DESTINATIONS", "MAIN", "WORKSPACE"]

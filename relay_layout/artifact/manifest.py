@@ -262,6 +262,3 @@ def _build(kind: type[Any], data: object, where: str) -> Any:
 def _build_all(kind: type[Any], data: object, where: str) -> tuple[Any, ...]:
     items = enumerate(check.sequence(data, where))
     return tuple(_build(kind, item, f"{where}[{index}]") for index, item in items)
-
-
-__all__ = ["MAX_MANIFEST_BYTES", "WEIGHTS", "Build", "Manifest", "Producer", "Section", "WeightEntry"]

@@ -88,14 +88,3 @@ def how_to_order(order: Sequence[int]) -> str:
     if tuple(order) == channels_last(len(order)) and len(order) in formats:
         text += f" or torch's x.contiguous(memory_format=torch.{formats[len(order)]})"
     return text
-
-
-__all__ = [
-    "channels_last",
-    "dim_order_of",
-    "how_to_order",
-    "is_in_order",
-    "lies_in",
-    "show_memory",
-    "show_order",
-]

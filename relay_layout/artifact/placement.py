@@ -124,6 +124,3 @@ def _check(name: str, array: object) -> None:
         raise ArtifactError(
             f"weight {name!r}: artifacts do not hold the dtype {array.dtype.name}, only {known}"
         )
-
-
-__all__ = ["Content", "align", "check_placement", "place", "stored"]

@@ -68,6 +68,3 @@ class Quantization:
             return cls(**found)
         except ArtifactError as error:
             raise ArtifactError(f"{where}.{error}") from None
-
-
-__all__ = ["MAX_CHANNELS", "Quantization"]

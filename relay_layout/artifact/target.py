@@ -148,6 +148,3 @@ def system_of(target: Mapping[str, Any]) -> str:
             if part.startswith(prefix):
                 return system
     return ""
-
-
-__all__ = ["check_runnable", "check_target", "choose_target", "obstacle_here"]

@@ -258,6 +258,3 @@ def _shape_text(shape: Sequence[int | str]) -> str:
 
 def _inputs(names: Sequence[str]) -> str:
     return f"input{'s' if len(names) > 1 else ''} {', '.join(names)}"
-
-
-__all__ = ["TensorSpec", "check_inputs"]

@@ -6,18 +6,7 @@ gives torch the same models.
 """
 
 from relay_layout.bench.benchmark import run_bench
-from relay_layout.bench.peers import PEERS, CallablePeer, Peer, PeerUnavailable, Runner
 from relay_layout.bench.results import BenchResult
-from relay_layout.bench.table import format_table, to_json
+from relay_layout.bench.table import format_table
 
-__all__ = [
-    "PEERS",
-    "BenchResult",
-    "CallablePeer",
-    "Peer",
-    "PeerUnavailable",
-    "Runner",
-    "format_table",
-    "run_bench",
-    "to_json",
-]
+__all__ = ["BenchResult", "format_table", "run_bench"]

@@ -1,7 +1,5 @@
 """The benchmark as a whole: every model in every runtime, side by side in one run."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence

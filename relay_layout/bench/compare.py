@@ -1,7 +1,5 @@
 """How far one runtime's outputs are from another's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

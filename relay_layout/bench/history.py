@@ -5,8 +5,6 @@ a margin: the spread of both measurements, at least :data:`LEAST_MARGIN`. And wh
 version were measured both times, what they became slower or faster by is the machine's doing and taken off.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics
@@ -156,15 +154,3 @@ def _drift(before: ModelResult, after: ModelResult) -> float:
 def _spread(peer: PeerResult) -> float:
     """Half the range that the middle half of the times lies in, as a share of their median."""
     return peer["iqr_ms"] / 2 / peer["median_ms"]
-
-
-__all__ = [
-    "LEAST_MARGIN",
-    "Change",
-    "Saved",
-    "changes",
-    "check_comparable",
-    "format_changes",
-    "load",
-    "save",
-]

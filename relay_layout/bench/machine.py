@@ -1,7 +1,5 @@
 """What a benchmark's numbers depend on: the machine they were taken on."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 from typing import TypedDict

@@ -22,6 +22,3 @@ def neighbours(count: int) -> Iterator[None]:
             process.kill()
         for process in running:
             process.wait()
-
-
-__all__ = ["NICENESS", "neighbours"]

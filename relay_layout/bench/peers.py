@@ -5,8 +5,6 @@ beforehand, and outputs that end up readable as numpy arrays within the measured
 as its own documentation advises for latency. A runtime is imported only when it is prepared.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util

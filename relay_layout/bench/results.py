@@ -1,7 +1,5 @@
 """What a benchmark returns: dictionaries that JSON can hold as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from statistics import geometric_mean
 from typing import TypedDict

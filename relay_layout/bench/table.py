@@ -1,7 +1,5 @@
 """A benchmark's result as text for people and as JSON for programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 

@@ -55,6 +55,3 @@ class TransformCosts:
         cost_old, cost_new = self.single(was, order), self.single(now, order)
         alone = after * cost_new - before * cost_old
         return max(alone, cost_new - cost_old) if readable >> order & 1 else alone
-
-
-__all__ = ["TransformCosts"]

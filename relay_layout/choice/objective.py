@@ -48,6 +48,3 @@ class Objective:
             return 0.0
         cost = TRANSFORM_MARGIN * (microseconds + fusion_break_us(self.target, value))
         return cost + (FEWEST_FIRST_US if self.fewest_first else 0.0)
-
-
-__all__ = ["Objective"]

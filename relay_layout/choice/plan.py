@@ -114,8 +114,10 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     )
 
 
-def named_inside(body: str, plan: LayoutPlan) -> LayoutPlan:
-    """The plan of a body, whose name is prefixed to those of operators and tensors; changes its graph."""
+def rename_inside(body: str, plan: LayoutPlan) -> LayoutPlan:
+    """Prefixes the name of a body to those of operators and tensors, in the plan's own graph, and gives the
+    plan with its reasons under these names.
+    """
     for node in plan.graph.nodes:
         node.name = name_inside(body, node.name)
     for tensor in dict.fromkeys(plan.graph.tensors()):

@@ -118,6 +118,3 @@ def _pick(problem: Problem, place: int, choice: int) -> int:
     pick = problem.groups[place].picks[choice]
     assert isinstance(pick, int)
     return pick
-
-
-__all__ = ["TIE_BREAK_US", "Solution", "TransformCost", "solve", "status_of_all"]

@@ -46,6 +46,3 @@ def _is_same(node: Node, kept: Signature, other: Signature) -> bool:
         value.shape is not None and same_memory(value, *pair)
         for value, *pair in zip(values, *sides, strict=True)
     )
-
-
-__all__ = ["with_fewest_views"]

@@ -111,6 +111,3 @@ def clock(seconds: float) -> str:
     """Hours, minutes and seconds, such as ``1:02:03``."""
     minutes, rest = divmod(round(max(0.0, seconds)), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
-
-
-__all__ = ["StatusPage", "clock", "fitted", "page", "target_line"]

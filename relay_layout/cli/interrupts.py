@@ -60,7 +60,6 @@ def stop_requests(tell: Callable[[str], None]) -> Iterator[Sequence[int]]:
     previous = {number: signal.getsignal(number) for number in _DEFAULT}
 
     def request(number: int, frame: FrameType | None) -> None:
-        del frame
         requests.append(number)
         tell("stopping; once more to stop at once")
         for each, handler in previous.items():
@@ -85,6 +84,3 @@ def _handled(
         for number, before in previous.items():
             if before is not None:  # None: not set by Python, so not for it to set again
                 signal.signal(number, before)
-
-
-__all__ = ["noted_interrupts", "stop_requests"]

@@ -25,6 +25,3 @@ def _shortened(layouts: str) -> str:
     """``NHWC`` for ``NHWC->NHWC``."""
     data, _, result = layouts.partition("->")
     return data if data == result else layouts
-
-
-__all__ = ["layout_rows"]

@@ -121,6 +121,3 @@ def tell_problems(problems: "Sequence[Problem]") -> None:
         note(f"skipped {one_line(str(problem))}")
     if len(problems) > _MOST_PROBLEMS:
         note(f"skipped {len(problems) - _MOST_PROBLEMS} lines more")
-
-
-__all__ = ["add_arguments", "problem_list", "run", "tell_problems"]

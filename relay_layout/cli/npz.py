@@ -70,6 +70,3 @@ def _write(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(name + _SUFFIX, "w", force_zip64=True) as member:
                 npy.write_array(member, np.asanyarray(array), allow_pickle=False)
-
-
-__all__ = ["read_arrays", "write_arrays"]

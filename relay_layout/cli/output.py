@@ -8,6 +8,8 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from relay_layout.explanation.words import shown
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -92,8 +94,7 @@ def discard_stdout() -> None:
 
 def one_line(text: str) -> str:
     """The text on one line, with control characters and broken file names escaped."""
-    joined = " ".join(text.split())
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in joined)
+    return shown(" ".join(text.split()))
 
 
 def size_text(size: int) -> str:
@@ -102,16 +103,3 @@ def size_text(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
     return f"{size} bytes"
-
-
-__all__ = [
-    "Outcome",
-    "discard_stdout",
-    "is_watched",
-    "note",
-    "one_line",
-    "progress",
-    "size_text",
-    "stdout_to_stderr",
-    "write_stdout",
-]

@@ -82,6 +82,3 @@ def _write(path: str, source: bytes, script: str, force: bool) -> None:
             raise InputError(f"-o: {path} exists and differs; --force writes over it")
     with replaced(target, stat.S_IMODE(os.stat(script).st_mode) & 0o777) as file:
         file.write(source)
-
-
-__all__ = ["add_arguments", "run"]

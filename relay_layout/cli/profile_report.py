@@ -79,6 +79,3 @@ def format_profile(found: Mapping[str, Any]) -> str:
         f"peak {found['peak_gflops']:.0f} GFLOP/s"
     )
     return "\n".join(lines)
-
-
-__all__ = ["format_profile", "profile_of"]

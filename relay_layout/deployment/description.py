@@ -83,6 +83,3 @@ def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     # Lines end where a name would not.
     return f'"{" ".join(escaped.split())}"' if escaped else '""'
-
-
-__all__ = ["VERSION", "describe"]

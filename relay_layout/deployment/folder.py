@@ -1,7 +1,5 @@
 """The files of an exported network, and what a C++ program is built with."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +108,3 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced(target) as file:
         file.write(source.read_bytes())
-
-
-__all__ = ["Exported", "export_folder"]

@@ -101,14 +101,3 @@ def _renamed(module: tvm.IRModule, graph: Graph) -> tvm.IRModule:
     unchanged_nodes = Solution({node: unchanged(node) for node in graph.nodes}, "trivial", 0.0, 0.0, 0.0)
     rewritten = rewrite(graph, unchanged_nodes, {value: value.identity for value in graph.outputs()})
     return with_main(module, rewritten.function)
-
-
-__all__ = [
-    "VALUES",
-    "WEIGHTS",
-    "WEIGHT_LAYOUTS",
-    "annotate_dim_orders",
-    "annotation",
-    "propagate",
-    "with_annotation",
-]

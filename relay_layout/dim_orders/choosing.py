@@ -53,12 +53,10 @@ class _Given:
         self._layouts = layouts
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
-        del node
         if self._layouts is not None:
             yield self._layouts
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
-        del node, operands, results
         return 0.0
 
 
@@ -93,7 +91,7 @@ def _ways(
         layout = layout_of(asked) if results is None else results[0]
         return [Signature((layout,), (layout,), replacement=lambda builder, moved: moved[0])]
     rule = TABLE.get(node.operator)
-    if rule is None or any(value.shape is None for value in (*node.operands, *node.results)):
+    if rule is None or not node.has_known_ranks:
         return [original]
     wanted = Wanted(
         tuple((layout,) for layout in operands),
@@ -129,6 +127,3 @@ def _distance(node: Node, way: Signature, operands: Sequence[Layout]) -> tuple[b
         if value.constant is None
     ]
     return (any(moved[:1]), sum(moved))
-
-
-__all__ = ["DEPTHWISE_WEIGHT", "Order", "following", "giving", "layout_of", "order_of", "weight_order"]

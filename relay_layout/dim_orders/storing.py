@@ -132,6 +132,3 @@ def _orders(rewritten: Rewritten) -> dict[str, Order]:
     for value, order in zip(graph.outputs(), outputs, strict=True):
         found[value.name] = order or order_of(value.identity)
     return found
-
-
-__all__ = ["explicit_dim_orders", "implicit_dim_orders"]

@@ -1,4 +1,8 @@
-"""Reads what an explanation or a report says off a plan."""
+"""Reads what an explanation or a report says off a plan.
+
+One reader for both, so that the terminal and the page say the same of an operator: its layouts, what else
+there was and what that costs, and what kept it from another layout.
+"""
 
 import time
 from collections.abc import Sequence
@@ -156,6 +160,3 @@ class PlanReader:
                 value = values[place]
                 found.append(Obstacle(value.name, self.letters.layout(value, layout), reason))
         return found
-
-
-__all__ = ["SECONDS_FOR_ALTERNATIVES", "PlanReader"]

@@ -1,6 +1,5 @@
 """Why a rule of the operator table gives no signature for a layout, asked of the rule's own parts."""
 
-import inspect
 from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import Any
@@ -83,8 +82,8 @@ def _of_node_layout(rule: AxisRule, node: Node, labels: Labels, layout: Layout, 
     if cut:
         called = listed([_letter(axis, texts, values, names) for axis in cut])
         return f"a block must not cut {called}, which {node.operator} needs as one run"
-    if not rule.accepts(node, layout):
-        return f"the operator's row takes a layout only where {_condition(rule.accepts)}"
+    if rule.accepts is not None and not rule.accepts.holds(node, layout):
+        return f"the operator's row takes a layout only where {rule.accepts.text}"
     if not passes_alignment(node, layout, labels.whole, labels.exact, labels.operands, labels.results):
         return f"zeros added for alignment would not stay zeros through {node.operator}"
     for text, value in zip(texts, values, strict=True):
@@ -177,9 +176,3 @@ def _unknown_rank(node: Node) -> str:
 def _summary(rule: Rule) -> str:
     text = rule.summary.rstrip(".")
     return text[:1].lower() + text[1:]
-
-
-def _condition(accepts: Any) -> str:
-    """What a row's ``accepts`` asks, from the first line of its description: "Whether ..."."""
-    text = (inspect.getdoc(accepts) or "it is accepted").partition("\n")[0]
-    return text.removeprefix("Whether ").rstrip(".").replace("`", "")

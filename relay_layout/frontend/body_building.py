@@ -168,6 +168,3 @@ class Bodies:
             if name in kept:
                 module[name] = function
         return module
-
-
-__all__ = ["Bodies", "Body"]

@@ -44,6 +44,3 @@ class Expressions:
         if value.dtype != "int64":
             result = self._builder.emit(relax.op.astype(result, value.dtype), name_hint=name)
         return result
-
-
-__all__ = ["Expressions"]

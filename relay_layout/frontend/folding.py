@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tvm import ir, relax
 
 from relay_layout.bodies import bodies_of
-from relay_layout.ir import value_of
+from relay_layout.ir import value_of, with_operands
 
 LARGEST_FOLDED = 2**28
 """Elements of the largest constant that folding makes out of smaller ones."""
@@ -52,7 +52,7 @@ class _Folder(relax.PyExprMutator):
         call = self.visit_expr_post_order(call)
         arguments = [self._value(argument) for argument in call.args]
         if any(new is not old for new, old in zip(arguments, call.args, strict=True)):
-            call = self.builder_.normalize(relax.Call(call.op, arguments, call.attrs, call.ty_args))
+            call = self.builder_.normalize(with_operands(call, arguments))
         if not arguments or not all(_is_fixed(argument) for argument in arguments):
             return call
         compute = _IN_NUMPY.get(getattr(call.op, "name", ""))
@@ -92,5 +92,3 @@ _IN_NUMPY: dict[str, Callable[[Any, Array], Array]] = {
     "relax.permute_dims": _permuted,
     "relax.reshape": lambda call, array: array.reshape([int(extent) for extent in call.ty.shape.values]),
 }
-
-__all__ = ["LARGEST_FOLDED", "fold_leftovers"]

@@ -35,6 +35,3 @@ class ByIdentity(Generic[_Key, _Kept]):
         if key not in self:
             self[key] = make(key)
         return self._entries[id(key)][1]
-
-
-__all__ = ["ByIdentity"]

@@ -1,4 +1,8 @@
-"""Any kind of model to a Relax module."""
+"""Any kind of model to a Relax module: what a caller gave decides which importer reads it.
+
+A file is told by its suffix (:data:`LOADERS`), a built-in network by its name, an object of ONNX or PyTorch
+by its class; a Relax module is returned as it is.
+"""
 
 import os
 import sys

@@ -85,7 +85,7 @@ def _settled(parameter: Var, given: Sequence[int], label: str) -> TensorType:
         fixed in (None, wanted) for fixed, wanted in zip(kind.shape, extents, strict=True)
     )
     if not fits:
-        fixed = ",".join("?" if extent is None else str(extent) for extent in kind.shape)
+        fixed = ",".join(kind.written_shape)
         raise ModelError(f"{place} has the shape {fixed} in the file, not {','.join(map(str, extents))}")
     return TensorType(extents, kind.dtype)
 

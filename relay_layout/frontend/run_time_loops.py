@@ -360,6 +360,3 @@ def _symbols(values: Sequence[Value]) -> list[tirx.Var]:
 
 def _is_known(extent: Extent, known: Any) -> bool:
     return isinstance(extent, int) or all(each in known for each in tirx.analysis.undefined_vars(extent))
-
-
-__all__ = ["Limit", "Step", "Trip", "Writer", "run_branch", "run_loop", "run_scan"]

@@ -51,6 +51,3 @@ class WrittenOut:
         self.operations += operations
         if self.operations > self.most:
             raise TooMany(f"{self.label}: more than {self.most} nodes of trips")
-
-
-__all__ = ["MOST_NODES", "SEARCHED", "LeftAsLoop", "MayNotEnd", "TooMany", "WrittenOut"]

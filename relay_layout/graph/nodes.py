@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, Extent, dtype_of, operator_name, shape_of
+from relay_layout.ir import Constant, Expression, Extent, dtype_of, is_empty, operator_name, shape_of
 from relay_layout.layout import Layout
 
 MATCH_CAST = "match_cast"
@@ -47,7 +47,7 @@ class Value:
     @property
     def is_empty(self) -> bool:
         """Whether it is known to have no elements, so that nothing can be wrong with them."""
-        return any(isinstance(extent, int) and extent == 0 for extent in self.shape or ())
+        return is_empty(self.shape or ())
 
 
 @dataclass(eq=False)
@@ -72,6 +72,11 @@ class Node:
         if isinstance(attributes, tvm.ir.DictAttrs):
             return SimpleNamespace(**{str(name): value for name, value in attributes.items()})
         return attributes
+
+    @property
+    def has_known_ranks(self) -> bool:
+        """Are the ranks of all operands and results known?"""
+        return all(value.shape is not None for value in (*self.operands, *self.results))
 
     def operand_shapes(self) -> list[tuple[Extent, ...]]:
         return [value.shape or () for value in self.operands]

@@ -48,6 +48,3 @@ def _least(extent: tirx.Expr, variable: tirx.Var) -> int:
         middle = (below + above) // 2
         below, above = (below, middle) if is_positive(middle) else (middle, above)
     return above
-
-
-__all__ = ["window_bounds"]

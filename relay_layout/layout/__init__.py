@@ -3,6 +3,6 @@
 A layout is a value (:mod:`.value`) with a text (:mod:`.grammar`); :mod:`.transform` goes from one to another.
 """
 
-from relay_layout.layout.value import Axis, Layout, known_extent, layout_of_parts, letters_of, show_shape
+from relay_layout.layout.value import Axis, Layout, known_extent, layout_of_parts
 
-__all__ = ["Axis", "Layout", "known_extent", "layout_of_parts", "letters_of", "show_shape"]
+__all__ = ["Axis", "Layout", "known_extent", "layout_of_parts"]

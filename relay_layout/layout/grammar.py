@@ -164,6 +164,3 @@ def _fail(text: str, problem: str) -> NoReturn:
     # repr keeps the message on one line whatever the text holds; the cut keeps the line readable.
     shown = text if len(text) <= 60 else text[:57] + "..."
     raise LayoutError(f"layout {shown!r}: {problem}")
-
-
-__all__ = ["LARGEST_NUMBER", "Axis", "Parts", "read", "write"]

@@ -45,12 +45,6 @@ class LayoutTransform(NamedTuple):
         """The map back, from ``dst`` to ``src``."""
         return LayoutTransform(self.dst, self.src)
 
-    def compose(self, other: "LayoutTransform") -> "LayoutTransform":
-        """This map and then ``other``, which must start from this one's ``dst``."""
-        if other.src != self.dst:
-            raise LayoutError(f"'{self}' then '{other}': the second must start from '{self.dst}'")
-        return LayoutTransform(self.src, other.dst)
-
     @property
     def is_identity(self) -> bool:
         """Whether nothing is to be done. False when only an alignment differs: the buffer then changes."""
@@ -402,6 +396,3 @@ def _memory(
             kept.append((digit.unit, stride))
         pairs[name] = kept
     return length, pairs
-
-
-__all__ = ["LayoutTransform", "apply", "dim_order", "equivalent_memory", "from_dim_order", "index_map"]

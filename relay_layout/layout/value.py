@@ -266,11 +266,6 @@ class Layout:
             tuple(pair for pair in self.alignments if pair[0] in axes),
         )
 
-    def drop(self, axes: Collection[str]) -> "Layout":
-        """This layout without those primal axes and their blocks, e.g. after a reduction over them."""
-        self.require_axes(*axes)
-        return self.project([name for name in self.primal if name not in axes])
-
     def require_axes(self, *names: str) -> None:
         """Raises LayoutError for axes that the layout has not; ``*`` has none."""
         if self.is_any:

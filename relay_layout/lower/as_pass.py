@@ -11,6 +11,3 @@ def as_pass(rewrite: Callable[..., tvm.IRModule], *options: Any, **named: Any) -
     return tvm.transform.module_pass(
         lambda module, _: rewrite(module, *options, **named), 0, rewrite.__name__
     )
-
-
-__all__ = ["as_pass"]

@@ -17,6 +17,7 @@ from relay_layout.ir import (
     function_attributes,
     with_functions,
     with_main,
+    with_operands,
     with_values,
 )
 from relay_layout.lower.drivers import Drivers
@@ -77,7 +78,7 @@ def _with_weights(
         arrays = [array for part in parts_of(name, bodies) for array in lowered[part].weights.values()]
         if arrays:
             arguments = [*call.args, *map(constant, arrays)]
-            changed[variable] = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+            changed[variable] = with_operands(call, arguments)
     return with_main(module, with_values(main, changed)) if changed else module
 
 
@@ -147,6 +148,3 @@ def _variable(name: str, kind: Any) -> tvm.ir.GlobalVar:
     variable = tvm.ir.GlobalVar(name)
     relax.expr._update_type(variable, kind)
     return variable
-
-
-__all__ = ["Lowered", "lower_each", "symbol_of"]

@@ -79,12 +79,8 @@ class CpuLowering(Lowering):
         return nullcontext()
 
     def device_code(self, executable: Any) -> dict[str, bytes]:
-        del executable
         return {}
 
     @property
     def uses_amx(self) -> bool:
         return self.target.processor.amx_registers > 0
-
-
-__all__ = ["CpuLowering"]

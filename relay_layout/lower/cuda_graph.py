@@ -1,4 +1,7 @@
-"""A whole network as one CUDA graph."""
+"""A whole network as one CUDA graph, so that a call costs one launch instead of one for each kernel.
+
+TVM's RewriteCUDAGraph does the work; this prepares "main" for it, and refuses what a graph cannot hold.
+"""
 
 import tvm
 from tvm import relax, tirx
@@ -159,6 +162,3 @@ def _with_result_after(function: relax.Function) -> relax.Function:
     result = relax.Var("result", function.ret_ty)
     last = relax.BindingBlock([relax.VarBinding(result, spelled_out(body.body))])
     return with_body(function, relax.SeqExpr([*body.blocks, last], result))
-
-
-__all__ = ["capture", "check_extents"]

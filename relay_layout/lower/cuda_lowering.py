@@ -55,7 +55,6 @@ class CudaLowering(Lowering):
 
     def separable_passes(self, decide: FusionDecision | None) -> list[tvm.transform.Pass]:
         """There is no kernel for two convolutions."""
-        del decide
         return []
 
     def rules(self) -> Sequence[Rule]:
@@ -80,6 +79,3 @@ class CudaLowering(Lowering):
     @property
     def uses_amx(self) -> bool:
         return False
-
-
-__all__ = ["CudaLowering"]

@@ -153,6 +153,3 @@ class _Function:
 
 def _parameters(function: relax.Function) -> list[relax.Var]:
     return [relax.Var(str(each.name), erased(each.ty)) for each in function.params]
-
-
-__all__ = ["Drivers"]

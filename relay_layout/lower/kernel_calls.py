@@ -193,14 +193,3 @@ def _size(kind: Any) -> int:
     if shape is None or not hasattr(shape, "values"):
         return 0
     return size_in_bytes([as_extent(extent) for extent in shape.values], str(kind.dtype))
-
-
-__all__ = [
-    "KernelCall",
-    "called_functions",
-    "calls_left",
-    "fused_calls",
-    "kernel_calls",
-    "renamed",
-    "variants_of",
-]

@@ -67,6 +67,3 @@ class Lowering(ABC):
         """May kernels use AMX, for which a process must ask the operating system
         (:mod:`topi_ext.codegen.amx`)?
         """
-
-
-__all__ = ["Lowering"]

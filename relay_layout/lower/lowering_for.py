@@ -13,6 +13,3 @@ def lowering_for(target: BuildTarget) -> Lowering:
     if isinstance(target, CudaTarget):
         return CudaLowering(target)
     raise TypeError(f"nothing lowers for a {type(target).__name__}")
-
-
-__all__ = ["lowering_for"]

@@ -9,7 +9,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map
 
-from relay_layout.ir import bindings_of, fields_of, operator_name, with_body, with_main
+from relay_layout.ir import bindings_of, fields_of, operator_name, with_body, with_main, with_operands
 from relay_layout.lower.fusion.function_calls import called_attributes, is_function_call
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
 from topi_ext.cuda.compute.implicit_gemm import ROWS
@@ -116,7 +116,7 @@ class _Narrowing:
             value = self._call(value, variable in chosen)
         else:
             arguments = [self.replaced.get(argument, argument) for argument in value.args]
-            value = relax.Call(value.op, arguments, value.attrs, value.ty_args)
+            value = with_operands(value, arguments)
         if variable not in chosen:
             return relax.VarBinding(variable, value)
         new = type(variable)(variable.name, relax.TensorType(variable.ty.shape, self.narrow))
@@ -229,6 +229,3 @@ def _is_wide(variable: relax.Var) -> bool:
 
 def _variables(expression: Any) -> set[Any]:
     return set(nodes_of(expression, (relax.Var, relax.DataflowVar)))
-
-
-__all__ = ["KEEPS_DTYPE", "KEEPS_OPERANDS", "NARROWED", "narrow_intermediates"]

@@ -78,6 +78,3 @@ def machine_passes() -> list[tvm.transform.Pass]:
         relax.transform.VMShapeLower(),
         relax.transform.AttachGlobalSymbol(),
     ]
-
-
-__all__ = ["fuse_passes", "legalize_passes", "machine_passes", "memory_passes"]

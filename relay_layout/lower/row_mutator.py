@@ -13,7 +13,7 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
     value_of,
-    with_attributes,
+    with_operands,
 )
 from relay_layout.ops import is_elementwise
 from relay_layout.polynomials import provably_equal
@@ -40,7 +40,6 @@ class RowMutator(PyExprMutator):
 
     def is_joined(self, operand: Expression) -> bool:
         """Whether an operand that is no view of rows is better computed with its reader, as what it is."""
-        del operand
         return False
 
     def forget(self) -> None:
@@ -96,7 +95,7 @@ class RowMutator(PyExprMutator):
             if fitting is None:
                 return None
             operands.append(fitting)
-        return with_attributes(call, operands)
+        return with_operands(call, operands)
 
     def _fitting(self, operand: Expression, shape: Sequence[Extent]) -> Expression | None:
         """An operand of what has the ``shape``, for rows; None where it fits none."""
@@ -108,6 +107,3 @@ class RowMutator(PyExprMutator):
                 None if self.made_of(operand) is None and self.is_joined(operand) else self.rows_of(operand)
             )
         return self.broadcast(operand) if all(map(is_one, extents[:-1])) else None
-
-
-__all__ = ["RowMutator"]

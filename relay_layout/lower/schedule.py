@@ -58,6 +58,3 @@ def _kernel(name: str, function: tirx.PrimFunc, rule: Rule) -> Kernel:
         return Kernel(name, "", "", "loops", choice)
     source = "fallback" if rule.is_fallback else "default"
     return Kernel(name, operator_of(workload), workload, choice.source if choice else source, choice)
-
-
-__all__ = ["Kernel", "schedule_functions"]

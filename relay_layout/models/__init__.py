@@ -8,14 +8,12 @@ from relay_layout.models.builder import NetworkBuilder
 from relay_layout.models.catalog import build, names
 from relay_layout.models.network import Network, Node, Value
 from relay_layout.models.onnx_emitter import export_onnx, to_onnx
-from relay_layout.models.parameters import Parameter
 from relay_layout.models.relax_emitter import to_relax
 
 __all__ = [
     "Network",
     "NetworkBuilder",
     "Node",
-    "Parameter",
     "Value",
     "build",
     "export_onnx",

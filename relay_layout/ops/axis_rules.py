@@ -6,9 +6,8 @@ projection on the labels the tensor has. What differs between operators is only 
 labels a block must not cut, and which attributes name dimensions.
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Any
 
@@ -45,6 +44,14 @@ Expansion = Callable[[Node, Layout], Replacement | None]
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What a row asks of a node layout beside its labels: ``text`` tells the user where it ``holds``."""
+
+    text: str
+    holds: Callable[[Node, Layout], bool]
+
+
+@dataclass(frozen=True)
 class AxisRule(Rule):
     """An operator described by labels, and by the attributes that change with the node layout.
 
@@ -53,17 +60,13 @@ class AxisRule(Rule):
     outermost. ``accepts`` may refuse a node layout for other reasons.
     """
 
+    summary: str = field()
     labels: Callable[[Node], Labels | None]
     attributes: Callable[[Node, Layout], Mapping[str, Any]] = lambda node, layout: {}
     alias: bool = False
     expansion: Expansion | None = None
     completes: bool = False
-    accepts: Callable[[Node, Layout], bool] = lambda node, layout: True
-
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return (inspect.getdoc(self.labels) or "").partition("\n")[0]
+    accepts: Condition | None = None
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """A signature for each layout around the node that covers all of its labels and fits."""
@@ -99,7 +102,9 @@ class AxisRule(Rule):
                 yield Layout.parse(missing + str(found)) if missing else found
 
     def _signature(self, node: Node, labels: Labels, layout: Layout, offers: Offers) -> Signature | None:
-        if any(axis in labels.whole for axis in layout.blocked_axes) or not self.accepts(node, layout):
+        if any(axis in labels.whole for axis in layout.blocked_axes):
+            return None
+        if self.accepts is not None and not self.accepts.holds(node, layout):
             return None
         if not passes_alignment(node, layout, labels.whole, labels.exact, labels.operands, labels.results):
             return None
@@ -119,7 +124,6 @@ def with_arguments(arguments: Arguments) -> Expansion:
 
     def expansion(node: Node, layout: Layout) -> Replacement:
         def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
-            del builder
             return with_attributes(node.expression, arguments(node, layout, operands))
 
         return replacement
@@ -282,7 +286,7 @@ def permuted(node: Node) -> Labels | None:
     axes = node.attributes.axes
     if node.operands[0].shape is None or node.results[0].shape is None:
         return None
-    if any(isinstance(extent, int) and extent == 0 for extent in node.operands[0].shape):
+    if node.operands[0].is_empty:
         # An alias is a reshape where ranks differ, and a reshape reads 0 as "as before".
         return None
     order = [int(axis) % rank for axis in axes] if axes is not None else list(reversed(range(rank)))

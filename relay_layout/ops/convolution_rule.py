@@ -89,7 +89,6 @@ class ConvolutionRule(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One signature for each offered combination whose blocks divide and whose aligned channels agree."""
-        del wanted
         for offered in offers.convolution_layouts(node):
             signature = self._signature(node, offered)
             if signature is not None:

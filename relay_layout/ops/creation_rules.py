@@ -67,7 +67,7 @@ def bucketed(node: Node) -> Labels | None:
 def contracted(node: Node) -> Labels | None:
     """An einsum without blocks: its subscripts name the dimensions in the order they have."""
     terms = _terms(node)
-    if terms is None or any(value.shape is None for value in (*node.operands, *node.results)):
+    if terms is None or not node.has_known_ranks:
         return None
     names = _names(terms)
     texts = ["".join(names[letter] for letter in term) for term in terms]

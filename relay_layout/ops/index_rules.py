@@ -93,10 +93,10 @@ class TailRule(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each order of the trailing dimensions among the layouts around the node."""
-        values = [*node.operands, *node.results]
-        found = None if any(value.shape is None for value in values) else self.prefixes(node)
+        found = self.prefixes(node) if node.has_known_ranks else None
         if found is None:
             return
+        values = [*node.operands, *node.results]
         prefixes = [*found[0], *found[1]]
         seen = set()
         for prefix, layouts in zip(prefixes, (*wanted.operands, *wanted.results), strict=True):
@@ -119,20 +119,22 @@ class TailRule(Rule):
 
 def gathered_prefixes(node: Node) -> Prefixes | None:
     """gather_nd: batch and indexed dimensions of the data, all but the last of the indices."""
-    indices = node.operands[1]
-    width = (indices.shape or (None,))[-1]
-    if not isinstance(width, int):
+    width = _indexed(node)
+    if width is None:
         return None
-    return (int(node.attributes.batch_dims) + width, None), (indices.rank - 1,)
+    return (int(node.attributes.batch_dims) + width, None), (node.operands[1].rank - 1,)
 
 
 def scattered_prefixes(node: Node) -> Prefixes | None:
     """scatter_nd: indexed dimensions of data and result, all but the last of the indices in the updates."""
-    indices = node.operands[1]
-    width = (indices.shape or (None,))[-1]
-    if not isinstance(width, int):
-        return None
-    return (width, None, indices.rank - 1), (width,)
+    width = _indexed(node)
+    return None if width is None else ((width, None, node.operands[1].rank - 1), (width,))
+
+
+def _indexed(node: Node) -> int | None:
+    """How many dimensions each row of the indices is for; None where their last extent is not known."""
+    width = (node.operands[1].shape or (None,))[-1]
+    return width if isinstance(width, int) else None
 
 
 def _tail(layout: Layout, prefix: int) -> Layout | None:

@@ -11,7 +11,7 @@ from math import prod
 from tvm.sym import Analyzer
 
 from relay_layout.graph import Node
-from relay_layout.ir import Extent, is_one, is_static
+from relay_layout.ir import Extent, is_empty, is_one, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import blocks_divide, letters
 from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
@@ -27,7 +27,6 @@ class ReshapeRule(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each layout around the node that keeps every group together."""
-        del offers
         source, target = node.operands[0], node.results[0]
         if source.shape is None or target.shape is None:
             return
@@ -53,7 +52,7 @@ def matching_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[
     """The groups of two shapes of the same elements, in order; None where symbolic extents hide them."""
     groups: list[Group] = []
     left, right = 0, 0
-    if any(isinstance(extent, int) and extent == 0 for extent in source):
+    if is_empty(source):
         return None
     while left < len(source) and right < len(target):
         counts = _matching_counts(source[left:], target[right:])

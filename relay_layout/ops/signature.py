@@ -55,10 +55,8 @@ class Rule(ABC):
     is_anchor: ClassVar[bool] = False
     """Does it bring up layouts, those that the target or the caller names, whatever is around it?"""
 
-    @property
-    def summary(self) -> str:
-        """One line on how the dimensions correspond."""
-        return ""
+    summary: str = ""
+    """One line on how the dimensions correspond, for the user."""
 
     @property
     def refuses(self) -> str:

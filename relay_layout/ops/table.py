@@ -5,6 +5,7 @@ that its row cannot carry, keeps its original layouts, which is always correct.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from relay_layout.graph import Node
 from relay_layout.ops import axis_rules as axis
@@ -15,7 +16,7 @@ from relay_layout.ops import movement_rules as movement
 from relay_layout.ops import parameter_rules as parameter
 from relay_layout.ops import slice_rules as slices
 from relay_layout.ops import window_rules as window
-from relay_layout.ops.axis_rules import AxisRule, with_arguments
+from relay_layout.ops.axis_rules import AxisRule, Condition, with_arguments
 from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.ops.index_rules import TailRule, TakeRule, gathered_prefixes, scattered_prefixes
 from relay_layout.ops.matmul_rule import MatmulRule
@@ -24,219 +25,255 @@ from relay_layout.ops.shuffle_rule import PixelShuffleRule
 from relay_layout.ops.signature import Rule
 
 _CONVOLUTION = ConvolutionRule()
-_ELEMENTWISE = AxisRule(axis.elementwise)
-_ALONG_AXIS = AxisRule(axis.along_axis, axis.axis_attribute)
-_REDUCTION = AxisRule(axis.reduced, axis.reduced_attributes)
-_EXTREME_ALONG = AxisRule(axis.reduced_one, axis.reduced_one_attributes)
-_POOLING = AxisRule(window.pooled, window.pooled_attributes, accepts=window.lowers_pooling)
-_RESIZING = AxisRule(window.sampled, window.sampled_attributes, accepts=window.lowers_resize)
-_GIVEN_AXIS = AxisRule(movement.along_given_axis, axis.axis_attribute)
-_OVER_AXES = AxisRule(parameter.over_axes, parameter.over_axes_attributes)
+_ELEMENTWISE = AxisRule(
+    "All operands of the result's rank, broadcast where they are shorter or of extent one.", axis.elementwise
+)
+_ALONG_AXIS = AxisRule(
+    "One operand whose ``axis`` is one run (softmax, cumulative sum).", axis.along_axis, axis.axis_attribute
+)
+_REDUCTION = AxisRule(
+    "Reductions: a blocked dimension is reduced with its blocks, a kept one becomes a block of one.",
+    axis.reduced,
+    axis.reduced_attributes,
+)
+_EXTREME_ALONG = AxisRule(
+    "A value or place found along one dimension, which stays whole; over all of them the order counts.",
+    axis.reduced_one,
+    axis.reduced_one_attributes,
+)
+_POOLING = AxisRule(
+    "Pooling: windows along the spatial dimensions, which stay whole; batch and channels are free.",
+    window.pooled,
+    window.pooled_attributes,
+    accepts=Condition(
+        "each dimension has one block at most: TVM's layouts have no nested ones", window.lowers_pooling
+    ),
+)
+_RESIZING = AxisRule(
+    "Resizing and regions of interest: samples along the spatial dimensions, in layouts TVM lowers.",
+    window.sampled,
+    window.sampled_attributes,
+    accepts=Condition("TVM resizes in this layout: channels first, last, or blocked", window.lowers_resize),
+)
+_GIVEN_AXIS = AxisRule(
+    "All operands alike; ``axis``, if it is given, stays whole (argsort, flip, gather_elements).",
+    movement.along_given_axis,
+    axis.axis_attribute,
+)
+_OVER_AXES = AxisRule(
+    "Layer and RMS norm: statistics over ``axes``, parameters with exactly those dimensions.",
+    parameter.over_axes,
+    parameter.over_axes_attributes,
+)
 _CHANNEL_NORM = AxisRule(
+    "Instance and group norm: parameters along ``channel_axis``, statistics over ``axes``.",
     norms.channel_norm,
     norms.channel_norm_attributes,
     expansion=norms.channel_norm_expansion,
-    accepts=norms.keeps_groups,
+    accepts=Condition("blocks of channels and groups of them divide each other", norms.keeps_groups),
 )
-_VECTOR = AxisRule(parameter.vector_along_axis, axis.axis_attribute)
-_TRIANGLE = AxisRule(movement.triangle, accepts=movement.keeps_last_two)
-_FILLED = AxisRule(creation.filled, expansion=with_arguments(creation.filled_arguments))
-_PER_AXIS = AxisRule(carried.quantized(1, "axis"), carried.quantized_attributes("axis"))
-_EXTREME = AxisRule(carried.extreme, carried.extreme_attributes, accepts=carried.keeps_counting_order)
-_QUANTIZED_UNARY = AxisRule(carried.quantized(1))
-_QUANTIZED_BINARY = AxisRule(
-    carried.quantized(2, "lhs_axis", "rhs_axis"), carried.quantized_attributes("lhs_axis", "rhs_axis")
+_VECTOR = AxisRule(
+    "One tensor, and vectors or scalars along ``axis``, which stays whole where there is a vector.",
+    parameter.vector_along_axis,
+    axis.axis_attribute,
+)
+_TRIANGLE = AxisRule(
+    "A triangle of the last two dimensions, which stay last and whole.",
+    movement.triangle,
+    accepts=Condition("the last two dimensions are the innermost, in their order", movement.keeps_last_two),
+)
+_FILLED = AxisRule(
+    "One value everywhere, in any layout.",
+    creation.filled,
+    expansion=with_arguments(creation.filled_arguments),
+)
+_EXTREME = AxisRule(
+    "The place of an extreme over dimensions, which are counted in their original order.",
+    carried.extreme,
+    carried.extreme_attributes,
+    accepts=Condition("the reduced dimensions stay in their order", carried.keeps_counting_order),
+)
+
+
+def _quantized(tensors: int, *axes: str) -> AxisRule:
+    return AxisRule(
+        "Quantized tensors, with scales and zero points as vectors or scalars.",
+        carried.quantized(tensors, *axes),
+        carried.quantized_attributes(*axes),
+    )
+
+
+_PER_AXIS = _quantized(1, "axis")
+_QUANTIZED_UNARY = _quantized(1)
+_QUANTIZED_BINARY = _quantized(2, "lhs_axis", "rhs_axis")
+
+_ELEMENTWISE_NAMES = """
+abs acos acosh add asin asinh astype atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil
+clip cos cosh divide equal erf ewise_fma exp floor floor_divide floor_mod full_like greater greater_equal
+isfinite isinf isnan left_shift less less_equal log log_add_exp logical_and logical_not logical_or
+logical_xor match_cast maximum minimum mod multiply negative nn.dropout nn.gelu nn.gelu_tanh nn.leakyrelu
+nn.relu nn.selu nn.silu nn.softplus not_equal ones_like power right_shift round rsqrt sigmoid sign sin sinh
+sqrt square subtract tan tanh trunc where zeros_like
+relay.fast_erf relay.fast_exp relay.fast_tanh relay.fixed_point_multiply relay.log10 relay.log2
+relay.reinterpret relay.round
+"""
+
+_QUANTIZED_UNARY_NAMES = """
+relay_layout.lookup relay.qnn.abs relay.qnn.erf relay.qnn.exp relay.qnn.hardswish relay.qnn.leaky_relu
+relay.qnn.log relay.qnn.rsqrt relay.qnn.sigmoid relay.qnn.sqrt relay.qnn.tanh
+relay.relay.op.annotation.simulated_quantize
+"""
+
+_GIVEN_AXIS_NAMES = (
+    "slice_scatter repeat flip sort argsort topk cumsum cumprod gather_elements scatter_elements"
 )
 
 TABLE: dict[str, Rule] = {
-    "nn.conv1d": _CONVOLUTION,
-    "nn.conv2d": _CONVOLUTION,
-    "nn.conv3d": _CONVOLUTION,
-    "nn.conv1d_transpose": _CONVOLUTION,
-    "nn.conv2d_transpose": _CONVOLUTION,
-    "nn.conv3d_transpose": _CONVOLUTION,
+    **{f"nn.conv{rank}d{suffix}": _CONVOLUTION for suffix in ("", "_transpose") for rank in (1, 2, 3)},
     "matmul": MatmulRule(),
-    "einsum": AxisRule(creation.contracted, creation.contracted_attributes, completes=True),
-    "nn.batch_norm": AxisRule(
-        parameter.normalized, axis.axis_attribute, expansion=parameter.normalized_expansion
+    "einsum": AxisRule(
+        "An einsum without blocks: its subscripts name the dimensions in the order they have.",
+        creation.contracted,
+        creation.contracted_attributes,
+        completes=True,
     ),
-    "nn.max_pool1d": _POOLING,
-    "nn.max_pool2d": _POOLING,
-    "nn.max_pool3d": _POOLING,
-    "nn.avg_pool1d": _POOLING,
-    "nn.avg_pool2d": _POOLING,
-    "nn.avg_pool3d": _POOLING,
-    "nn.adaptive_avg_pool1d": _POOLING,
-    "nn.adaptive_avg_pool2d": _POOLING,
-    "nn.adaptive_avg_pool3d": _POOLING,
+    "nn.batch_norm": AxisRule(
+        "Batch norm: statistics are vectors along ``axis``; in training it stays whole.",
+        parameter.normalized,
+        axis.axis_attribute,
+        expansion=parameter.normalized_expansion,
+    ),
     "image.resize2d": _RESIZING,
     "image.resize3d": _RESIZING,
-    "vision.roi_align": AxisRule(window.sampled, window.sampled_attributes, accepts=window.lowers_roi_align),
-    "nn.layer_norm": _OVER_AXES,
-    "nn.rms_norm": AxisRule(
-        parameter.over_axes, parameter.over_axes_attributes, expansion=parameter.root_mean_square_expansion
+    "vision.roi_align": replace(
+        _RESIZING, accepts=Condition("TVM aligns regions of interest in this layout", window.lowers_roi_align)
     ),
+    "nn.layer_norm": _OVER_AXES,
+    "nn.rms_norm": replace(_OVER_AXES, expansion=parameter.root_mean_square_expansion),
     "nn.instance_norm": _CHANNEL_NORM,
     "nn.group_norm": _CHANNEL_NORM,
-    "nn.prelu": AxisRule(parameter.rectified, axis.axis_attribute, expansion=parameter.rectified_expansion),
+    "nn.prelu": AxisRule(
+        "Parametric ReLU: a slope for each index along ``axis``, or one slope.",
+        parameter.rectified,
+        axis.axis_attribute,
+        expansion=parameter.rectified_expansion,
+    ),
     "quantize": _VECTOR,
     "dequantize": _VECTOR,
-    "nn.pad": AxisRule(movement.padded, movement.padded_attributes, accepts=movement.pads_whole_blocks),
-    "split": AxisRule(movement.split, movement.split_attributes),
-    "stack": AxisRule(movement.stacked, movement.stacked_attributes, completes=True),
-    "expand_dims": AxisRule(movement.expanded_dims, movement.expanded_attributes, completes=True),
-    "squeeze": AxisRule(movement.squeezed, movement.squeezed_attributes, completes=True),
+    "nn.pad": AxisRule(
+        "Padding: a block may cut a padded dimension where it divides both widths of constants.",
+        movement.padded,
+        movement.padded_attributes,
+        accepts=Condition(
+            "every width is a multiple of the block that it adds to", movement.pads_whole_blocks
+        ),
+    ),
+    "split": AxisRule(
+        "Parts along ``axis``, which a block may cut if it divides every part.",
+        movement.split,
+        movement.split_attributes,
+    ),
+    "stack": AxisRule(
+        "Operands of equal shape along a new dimension.",
+        movement.stacked,
+        movement.stacked_attributes,
+        completes=True,
+    ),
+    "expand_dims": AxisRule(
+        "New dimensions of one element, which blocks leave whole.",
+        movement.expanded_dims,
+        movement.expanded_attributes,
+        completes=True,
+    ),
+    "squeeze": AxisRule(
+        "Dimensions of one element that go, which blocks leave whole.",
+        movement.squeezed,
+        movement.squeezed_attributes,
+        completes=True,
+    ),
     "tile": AxisRule(
-        movement.tiled, movement.tiled_attributes, completes=True, accepts=movement.tiles_in_order
+        "Copies along dimensions, whole blocks of them where they are cut; further repeats add dimensions.",
+        movement.tiled,
+        movement.tiled_attributes,
+        completes=True,
+        accepts=Condition(
+            "dimensions that a tile adds come first, as the operator places them", movement.tiles_in_order
+        ),
     ),
     "strided_slice": AxisRule(
-        slices.sliced, expansion=with_arguments(slices.sliced_arguments), accepts=slices.cuts_slices_cleanly
+        "Slices; a block may cut a dimension where known bounds of stride one fall on its edges.",
+        slices.sliced,
+        expansion=with_arguments(slices.sliced_arguments),
+        accepts=Condition(
+            "the bounds of every dimension that is cut fall on the edges of its blocks",
+            slices.cuts_slices_cleanly,
+        ),
     ),
     "take": TakeRule(),
     "gather_nd": TailRule(gathered_prefixes),
     "scatter_nd": TailRule(scattered_prefixes),
-    "slice_scatter": _GIVEN_AXIS,
-    "reverse_sequence": AxisRule(movement.ordered, movement.ordered_attributes),
+    "reverse_sequence": AxisRule(
+        "Sequences of different lengths, each turned around: both axes stay whole, lengths are a vector.",
+        movement.ordered,
+        movement.ordered_attributes,
+    ),
     "tril": _TRIANGLE,
     "triu": _TRIANGLE,
-    "broadcast_to": AxisRule(creation.broadcast, expansion=with_arguments(creation.broadcast_arguments)),
+    "broadcast_to": AxisRule(
+        "Copies along dimensions that the operand lacks or has only one element of.",
+        creation.broadcast,
+        expansion=with_arguments(creation.broadcast_arguments),
+    ),
     "full": _FILLED,
     "ones": _FILLED,
     "zeros": _FILLED,
-    "one_hot": AxisRule(creation.encoded, axis.axis_attribute, completes=True),
-    "bucketize": AxisRule(creation.bucketed),
+    "one_hot": AxisRule(
+        "One-hot: the classes are a new dimension along ``axis``, which stays whole.",
+        creation.encoded,
+        axis.axis_attribute,
+        completes=True,
+    ),
+    "bucketize": AxisRule("The bucket of each element, by a vector of boundaries.", creation.bucketed),
     "nn.pixel_shuffle": PixelShuffleRule(),
-    "repeat": _GIVEN_AXIS,
-    "flip": _GIVEN_AXIS,
-    "sort": _GIVEN_AXIS,
-    "argsort": _GIVEN_AXIS,
-    "topk": _GIVEN_AXIS,
-    "cumsum": _GIVEN_AXIS,
-    "cumprod": _GIVEN_AXIS,
-    "gather_elements": _GIVEN_AXIS,
-    "scatter_elements": _GIVEN_AXIS,
     "reshape": ReshapeRule(),
     "flatten": ReshapeRule(),
     "nn.batch_flatten": ReshapeRule(),
     "argmax": _EXTREME_ALONG,
     "argmin": _EXTREME_ALONG,
-    "median": AxisRule(axis.reduced_one, axis.reduced_attributes),
-    "concat": AxisRule(axis.concatenated, axis.axis_attribute),
-    "permute_dims": AxisRule(axis.permuted, alias=True),
+    "median": replace(_EXTREME_ALONG, attributes=axis.reduced_attributes),
+    "concat": AxisRule(
+        "Operands of equal rank joined along ``axis``, which a block may cut if it divides every operand.",
+        axis.concatenated,
+        axis.axis_attribute,
+    ),
+    "permute_dims": AxisRule(
+        "A transpose only renames dimensions: with the same bytes on both sides it does nothing.",
+        axis.permuted,
+        alias=True,
+    ),
     "nn.softmax": _ALONG_AXIS,
     "nn.log_softmax": _ALONG_AXIS,
-    "sum": _REDUCTION,
-    "mean": _REDUCTION,
-    "max": _REDUCTION,
-    "min": _REDUCTION,
-    "prod": _REDUCTION,
-    "variance": _REDUCTION,
-    "std": _REDUCTION,
-    "abs": _ELEMENTWISE,
-    "acos": _ELEMENTWISE,
-    "acosh": _ELEMENTWISE,
-    "add": _ELEMENTWISE,
-    "asin": _ELEMENTWISE,
-    "asinh": _ELEMENTWISE,
-    "astype": _ELEMENTWISE,
-    "atan": _ELEMENTWISE,
-    "atan2": _ELEMENTWISE,
-    "atanh": _ELEMENTWISE,
-    "bitwise_and": _ELEMENTWISE,
-    "bitwise_not": _ELEMENTWISE,
-    "bitwise_or": _ELEMENTWISE,
-    "bitwise_xor": _ELEMENTWISE,
-    "ceil": _ELEMENTWISE,
-    "clip": _ELEMENTWISE,
-    "cos": _ELEMENTWISE,
-    "cosh": _ELEMENTWISE,
-    "divide": _ELEMENTWISE,
-    "equal": _ELEMENTWISE,
-    "erf": _ELEMENTWISE,
-    "exp": _ELEMENTWISE,
-    "ewise_fma": _ELEMENTWISE,
-    "floor": _ELEMENTWISE,
-    "full_like": _ELEMENTWISE,
-    "ones_like": _ELEMENTWISE,
-    "zeros_like": _ELEMENTWISE,
-    "floor_divide": _ELEMENTWISE,
-    "floor_mod": _ELEMENTWISE,
-    "greater": _ELEMENTWISE,
-    "greater_equal": _ELEMENTWISE,
-    "isfinite": _ELEMENTWISE,
-    "isinf": _ELEMENTWISE,
-    "isnan": _ELEMENTWISE,
-    "left_shift": _ELEMENTWISE,
-    "less": _ELEMENTWISE,
-    "less_equal": _ELEMENTWISE,
-    "log": _ELEMENTWISE,
-    "log_add_exp": _ELEMENTWISE,
-    "logical_and": _ELEMENTWISE,
-    "logical_not": _ELEMENTWISE,
-    "logical_or": _ELEMENTWISE,
-    "logical_xor": _ELEMENTWISE,
-    "match_cast": _ELEMENTWISE,
-    "maximum": _ELEMENTWISE,
-    "minimum": _ELEMENTWISE,
-    "mod": _ELEMENTWISE,
-    "multiply": _ELEMENTWISE,
-    "negative": _ELEMENTWISE,
-    "nn.dropout": _ELEMENTWISE,
-    "nn.gelu": _ELEMENTWISE,
-    "nn.gelu_tanh": _ELEMENTWISE,
-    "nn.leakyrelu": _ELEMENTWISE,
-    "nn.relu": _ELEMENTWISE,
-    "nn.selu": _ELEMENTWISE,
-    "nn.silu": _ELEMENTWISE,
-    "nn.softplus": _ELEMENTWISE,
-    "not_equal": _ELEMENTWISE,
-    "power": _ELEMENTWISE,
-    "right_shift": _ELEMENTWISE,
-    "round": _ELEMENTWISE,
-    "rsqrt": _ELEMENTWISE,
-    "sigmoid": _ELEMENTWISE,
-    "sign": _ELEMENTWISE,
-    "sin": _ELEMENTWISE,
-    "sinh": _ELEMENTWISE,
-    "sqrt": _ELEMENTWISE,
-    "square": _ELEMENTWISE,
-    "subtract": _ELEMENTWISE,
-    "tan": _ELEMENTWISE,
-    "tanh": _ELEMENTWISE,
-    "trunc": _ELEMENTWISE,
-    "where": _ELEMENTWISE,
-    "relay_layout.lookup": _QUANTIZED_UNARY,
     "relay.argmax": _EXTREME,
     "relay.argmin": _EXTREME,
-    "relay.fast_erf": _ELEMENTWISE,
-    "relay.fast_exp": _ELEMENTWISE,
-    "relay.fast_tanh": _ELEMENTWISE,
-    "relay.fixed_point_multiply": _ELEMENTWISE,
     "relay.image.resize1d": _RESIZING,
-    "relay.log10": _ELEMENTWISE,
-    "relay.log2": _ELEMENTWISE,
     "relay.nn.fast_softmax": _ALONG_AXIS,
     "relay.nn.lrn": _ALONG_AXIS,
-    "relay.reinterpret": _ELEMENTWISE,
-    "relay.round": _ELEMENTWISE,
-    "relay.qnn.abs": _QUANTIZED_UNARY,
     "relay.qnn.add": _QUANTIZED_BINARY,
-    "relay.qnn.concatenate": AxisRule(carried.quantized_concatenation, carried.quantized_attributes("axis")),
+    "relay.qnn.concatenate": AxisRule(
+        "Tensors, then a scale for each, a zero point for each, and two of the result.",
+        carried.quantized_concatenation,
+        carried.quantized_attributes("axis"),
+    ),
     "relay.qnn.dequantize": _PER_AXIS,
-    "relay.qnn.erf": _QUANTIZED_UNARY,
-    "relay.qnn.exp": _QUANTIZED_UNARY,
-    "relay.qnn.hardswish": _QUANTIZED_UNARY,
-    "relay.qnn.leaky_relu": _QUANTIZED_UNARY,
-    "relay.qnn.log": _QUANTIZED_UNARY,
     "relay.qnn.mul": _QUANTIZED_BINARY,
     "relay.qnn.quantize": _PER_AXIS,
     "relay.qnn.requantize": _PER_AXIS,
-    "relay.qnn.rsqrt": _QUANTIZED_UNARY,
-    "relay.qnn.sigmoid": _QUANTIZED_UNARY,
-    "relay.qnn.sqrt": _QUANTIZED_UNARY,
     "relay.qnn.subtract": _QUANTIZED_BINARY,
-    "relay.qnn.tanh": _QUANTIZED_UNARY,
-    "relay.relay.op.annotation.simulated_quantize": _QUANTIZED_UNARY,
+    **dict.fromkeys(_ELEMENTWISE_NAMES.split(), _ELEMENTWISE),
+    **dict.fromkeys(_QUANTIZED_UNARY_NAMES.split(), _QUANTIZED_UNARY),
+    **dict.fromkeys(_GIVEN_AXIS_NAMES.split(), _GIVEN_AXIS),
+    **{f"nn.{kind}_pool{rank}d": _POOLING for kind in ("max", "avg", "adaptive_avg") for rank in (1, 2, 3)},
+    **dict.fromkeys(["sum", "mean", "max", "min", "prod", "variance", "std"], _REDUCTION),
 }
 """Relax operator name, without ``relax.``, to its rule; Relay's own operators begin with ``relay.``.
 

@@ -28,7 +28,6 @@ def pooled_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
 
 def lowers_pooling(node: Node, layout: Layout) -> bool:
     """Whether each dimension has one block at most: TVM's layouts have no nested ones."""
-    del node
     return len(layout.axes) == len(layout.primal) + len(layout.blocked_axes)
 
 

@@ -159,6 +159,3 @@ def _comes_first(statement: ast.stmt, body: list[ast.stmt]) -> bool:
         return statement.module == "__future__"
     docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return docstring and statement is body[0]
-
-
-__all__ = ["Bases"]

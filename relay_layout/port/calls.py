@@ -287,6 +287,3 @@ def _imports_other_arrays(script: Script) -> str | None:
             if name.partition(".")[0] in ("cupy", "dgl", "mindspore", "mxnet"):
                 return name.partition(".")[0]
     return None
-
-
-__all__ = ["port_calls"]

@@ -189,6 +189,3 @@ def _separator(script: Script, statement: ast.stmt) -> str:
 
 def _as(name: str, bound: str, alias: ast.alias) -> str:
     return f"{name} as {bound}" if alias.asname is not None or name != bound else name
-
-
-__all__ = ["port_imports"]

@@ -1,7 +1,5 @@
 """What scripts ask of ``module["main"]`` and its parameters: today they are TVM's, with other words."""
 
-from __future__ import annotations
-
 import ast
 
 from relay_layout.port.script import Script
@@ -71,6 +69,3 @@ def _is_function(script: Script, node: ast.expr) -> bool:
         isinstance(binding.value, ast.Subscript) and _is_function(script, binding.value)
         for binding in bindings
     )
-
-
-__all__ = ["port_module_functions"]

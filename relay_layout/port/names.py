@@ -361,16 +361,3 @@ def _prefixes(dotted: str) -> Iterator[str]:
 
 def _begins(dotted: str, prefix: str) -> bool:
     return dotted == prefix or dotted.startswith(f"{prefix}.")
-
-
-__all__ = [
-    "NO_KERNELS",
-    "RELAY",
-    "HasName",
-    "Names",
-    "is_ours",
-    "known_reason",
-    "old_name",
-    "reason",
-    "shown",
-]

@@ -49,6 +49,3 @@ def port_source(source: bytes, name: str = "script", has_name: HasName = ask_pac
     ported = parsed.applied(script.edits)
     text = ported.decode(parsed.encoding)
     return Ported(ported, text, parsed.changed_lines(script.edits), tuple(script.notes))
-
-
-__all__ = ["Ported", "port_source"]

@@ -70,6 +70,3 @@ def _note_misplaced(script: Script, inner: set[int]) -> None:
         if changes:
             name = node.attr if chain is None else shown(chain.old[0])
             script.note(script.text_around(node), name, "rewrite this f-string by hand")
-
-
-__all__ = ["port_references", "rename"]

@@ -211,6 +211,3 @@ def _binding_scope(scope: Scope, name: str) -> Scope:
             outer = outer.parent
         return outer
     return scope
-
-
-__all__ = ["Binding", "Scope", "Scopes"]

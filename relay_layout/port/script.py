@@ -156,6 +156,3 @@ def _nodes_in_text(tree: ast.Module) -> tuple[dict[int, ast.JoinedStr], set[int]
             if id(node) not in around:
                 around.update((id(inner), node) for value in node.values for inner in ast.walk(value))
     return around, literal
-
-
-__all__ = ["Chain", "NotCarried", "Script"]

@@ -140,6 +140,3 @@ def _decoded(data: bytes, name: str) -> tuple[str, str]:
     if not unchanged:
         raise InputError(f"{name}: text in the encoding {encoding} cannot be changed byte for byte")
     return text, encoding
-
-
-__all__ = ["Edit", "Source"]

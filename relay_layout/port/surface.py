@@ -39,6 +39,3 @@ def _imported(name: str) -> ModuleType:
     # What a package says when it is imported is nothing that the script's reader needs.
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         return importlib.import_module(name)
-
-
-__all__ = ["has_name"]

@@ -92,6 +92,3 @@ def _arguments(call: ast.Call) -> Iterator[ast.expr]:
 def _today(script: Script, call: ast.Call) -> str | None:
     chain = script.chain(call.func)
     return None if chain is None else script.today(chain.old)
-
-
-__all__ = ["port_target_strings"]

@@ -112,6 +112,3 @@ def literal(fields: Target) -> str:
         return f'"{value}"' if '"' not in value and repr(value) == f"'{value}'" else repr(value)
 
     return "{" + ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in fields.items()) + "}"
-
-
-__all__ = ["Target", "is_target_string", "literal", "target_fields"]

@@ -116,6 +116,3 @@ def _parameters(value: Expression, verb: str) -> Quantization | None:
     points = np.broadcast_to(points, scales.shape)
     axis = int(value.attrs.axis) % len(shape_of(data) or ()) if scales.size > 1 else None
     return Quantization(tuple(map(float, scales)), tuple(map(int, points)), axis)
-
-
-__all__ = ["Quantizations", "agreed", "quantized_border", "with_border", "with_quantized_border"]

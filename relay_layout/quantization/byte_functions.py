@@ -16,7 +16,7 @@ from relay_layout.ir import Emit, Expression, operator_name, with_attributes
 from relay_layout.quantization.lookup import VALUES, lookup
 from relay_layout.quantization.reals import Quantization
 
-BYTES = np.arange(VALUES, dtype="uint8")
+EVERY_BYTE = np.arange(VALUES, dtype="uint8")
 
 
 @dataclass(frozen=True)
@@ -115,5 +115,3 @@ _FUNCTIONS: dict[str, Compute] = {
     "sin": in_double(np.sin),
 }
 """Operators of Relax, on numbers of float32."""
-
-__all__ = ["BYTES", "ByteFunction", "ByteTable", "applied"]

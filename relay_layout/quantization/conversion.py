@@ -37,6 +37,3 @@ def _calls(module: tvm.IRModule) -> list[relax.Call]:
         for binding in bindings_of(function)
         if isinstance(binding.value, relax.Call)
     ]
-
-
-__all__ = ["to_integers"]

@@ -33,6 +33,3 @@ def _along(vector: Expression, call: relax.Call, emit: Emit) -> Expression:
         return vector
     after = rank - 1 - int(call.attrs.axis) % rank
     return emit(relax.op.reshape(vector, [shape[0], *[1] * after]))
-
-
-__all__ = ["expanded_dequantize", "expanded_quantize"]

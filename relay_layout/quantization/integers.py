@@ -17,7 +17,6 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import (
     Constant,
-    Emit,
     Expression,
     constant,
     constant_array,
@@ -27,22 +26,22 @@ from relay_layout.ir import (
     shape_of,
     value_of,
     with_attributes,
+    with_operands,
 )
-from relay_layout.quantization.byte_functions import BYTES, ByteFunction, ByteTable, applied
+from relay_layout.quantization.byte_functions import EVERY_BYTE, ByteFunction, ByteTable, applied
 from relay_layout.quantization.expansions import expanded_dequantize, expanded_quantize
 from relay_layout.quantization.movements import MOVEMENTS, REARRANGEMENTS, moved_constant, picks_pixels
 from relay_layout.quantization.products import convolved, multiplied
 from relay_layout.quantization.reals import (
-    SHIFT,
     Quantization,
     Real,
     Term,
     from_steps,
     quantization_of,
     shifted,
+    unshifted,
 )
-
-_EIGHT_BITS = ("int8", "uint8")
+from topi_ext.workload import BYTES
 
 _MOST_BYTES = np.iinfo("int32").max // 255
 """How many bytes have a sum in int32, whatever they are."""
@@ -124,7 +123,7 @@ class Integers(PyExprMutator):
         if dtype_of(term.tensor) != "uint8":
             return None
         data, moves = self._before_moves(term.tensor)
-        table = self._tables.get(data.__chandle__(), ByteTable(data, BYTES))
+        table = self._tables.get(data.__chandle__(), ByteTable(data, EVERY_BYTE))
         values = _dequantized(term, table.integers).reshape(-1)
         return ByteFunction(table.data, values, (*table.moves, *moves))
 
@@ -171,7 +170,7 @@ class Integers(PyExprMutator):
         quantization = quantization_of(call)
         if quantization is None:
             return expanded_quantize(call, self._emit)
-        kind = quantization.unsigned if quantization.dtype in _EIGHT_BITS else quantization
+        kind = quantization.unsigned if quantization.dtype in BYTES else quantization
         table = self._table(call.args[0], kind)
         if table is None:
             integers = self._emit(self._integers(call.args[0], kind))
@@ -181,7 +180,7 @@ class Integers(PyExprMutator):
             self._tables[integers.__chandle__()] = table
         if kind is quantization:
             return integers
-        signed = self._emit(_signed(integers, self._emit))
+        signed = self._emit(unshifted(integers, self._emit))
         self._kept.append(signed)
         self._unsigned[signed.__chandle__()] = integers
         return signed
@@ -207,7 +206,7 @@ class Integers(PyExprMutator):
                 operands = self.lookup_binding(operands)
             if isinstance(operands, relax.Tuple) and any(self._real(field) for field in operands.fields):
                 parts = [self._emit(self._integers(field, quantization)) for field in operands.fields]
-                return with_attributes(bound, [relax.Tuple(parts)])
+                return with_operands(bound, [relax.Tuple(parts)])
         steps = self._emit(relax.op.divide(value, constant(quantization.scale)))
         limits = np.iinfo(quantization.dtype)
         return from_steps(steps, quantization, self._emit, np.array(limits.min), np.array(limits.max))
@@ -260,7 +259,7 @@ class Integers(PyExprMutator):
         if term is None or not term.is_per_tensor or shape is None or axes is None:
             return None
         extents = [shape[int(axis) % len(shape)] for axis in axes]
-        if not is_static(extents) or dtype_of(term.tensor) not in _EIGHT_BITS:
+        if not is_static(extents) or dtype_of(term.tensor) not in BYTES:
             return None
         count = math.prod(extents)
         if not 0 < count <= _MOST_BYTES:
@@ -277,7 +276,7 @@ class Integers(PyExprMutator):
             return None
         if term.array is not None:
             return moved_constant(call, term)
-        if not term.is_per_tensor or dtype_of(term.tensor) not in (*_EIGHT_BITS, "int32"):
+        if not term.is_per_tensor or dtype_of(term.tensor) not in (*BYTES, "int32"):
             return None
         moved = with_attributes(call, [term.tensor, *call.args[1:]])
         return Real((Term(self._emit(moved), term.scale, term.zero_point),))
@@ -330,11 +329,3 @@ def _number(value: Expression) -> float | None:
         return float(value.value)
     inner = getattr(value, "value", None)
     return float(inner.value) if isinstance(inner, (tvm.tirx.FloatImm, tvm.tirx.IntImm)) else None
-
-
-def _signed(integers: Expression, emit: Emit) -> Expression:
-    wide = emit(relax.op.astype(integers, "int16"))
-    return relax.op.astype(emit(relax.op.subtract(wide, constant(np.array(SHIFT, "int16")))), "int8")
-
-
-__all__ = ["Integers"]

@@ -29,7 +29,6 @@ def lookup(data: Expression, table: np.ndarray) -> relax.Call:
 
 
 def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
-    del builder
     data, table = (argument.ty for argument in call.args)
     if data.shape is None:
         return relax.TensorType(None, table.dtype, ndim=data.ndim)
@@ -51,5 +50,3 @@ register_operator(
     infer_type=_infer_type,
     legalize=_legalized,
 )
-
-__all__ = ["LOOKUP", "VALUES", "lookup"]

@@ -57,6 +57,3 @@ def _whole(term: Term, rank: int) -> list[np.ndarray]:
         part.reshape((*[1] * (rank - part.ndim), *part.shape)) if part.ndim else part
         for part in (term.scale, term.zero_point)
     ]
-
-
-__all__ = ["MOVEMENTS", "REARRANGEMENTS", "moved_constant", "picks_pixels"]

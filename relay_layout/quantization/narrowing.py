@@ -73,6 +73,3 @@ class Narrowing(PyExprMutator):
 
     def _emit(self, expression: Expression) -> Expression:
         return self.builder_.emit(expression)
-
-
-__all__ = ["Narrowing", "is_wide_product"]

@@ -100,6 +100,3 @@ def _bordered(tensor: Expression, layout: str, padding: list[int], value: int) -
     widths = dict(zip(spatial, zip(padding[:rank], padding[rank:], strict=True), strict=True))
     flat = [size for axis in layout for size in widths.get(axis, (0, 0))]
     return relax.op.nn.pad(tensor, flat, "constant", float(value))
-
-
-__all__ = ["convolved", "multiplied"]

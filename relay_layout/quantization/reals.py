@@ -4,12 +4,22 @@ Scales and zero points are numpy arrays that broadcast to their tensor, so that 
 dimension like any other, which layouts may move and block.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Constant, Emit, Expression, constant, constant_array, dtype_of, shape_of
+from relay_layout.ir import (
+    Constant,
+    Emit,
+    Expression,
+    along_axis,
+    constant,
+    constant_array,
+    dtype_of,
+    shape_of,
+)
 
 SHIFT = 128
 """From int8 to uint8, in which integers are computed: kernels multiply bytes without signs by bytes with."""
@@ -58,15 +68,9 @@ def quantization_of(call: relax.Call) -> Quantization | None:
         return None
     rank = len(shape_of(data) or ())
     axis = int(call.attrs.axis) % max(rank, 1)
-    arrays = [_spread(array, axis, rank) for array in (scales, constant_array(zero_point).astype("int32"))]
+    arrays = [along_axis(array, axis, rank) for array in (scales, constant_array(zero_point).astype("int32"))]
     integers = call if dtype_of(data).startswith("float") else data
     return Quantization(arrays[0], arrays[1], dtype_of(integers))
-
-
-def _spread(vector: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    if vector.size == 1:
-        return vector.reshape(())
-    return vector.reshape((-1, *[1] * (rank - 1 - axis)))
 
 
 @dataclass(frozen=True)
@@ -215,12 +219,18 @@ def from_steps(
 
 def shifted(integers: Expression, emit: Emit) -> Expression:
     """int8 as uint8, each by SHIFT more."""
+    return _moved(integers, relax.op.add, "uint8", emit)
+
+
+def unshifted(integers: Expression, emit: Emit) -> Expression:
+    """uint8 as int8, each by SHIFT less."""
+    return _moved(integers, relax.op.subtract, "int8", emit)
+
+
+def _moved(integers: Expression, move: Callable[..., Expression], dtype: str, emit: Emit) -> Expression:
     wide = emit(relax.op.astype(integers, "int16"))
-    return relax.op.astype(emit(relax.op.add(wide, constant(np.array(SHIFT, "int16")))), "uint8")
+    return relax.op.astype(emit(move(wide, constant(np.array(SHIFT, "int16")))), dtype)
 
 
 def _float32(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float32")
-
-
-__all__ = ["SHIFT", "Quantization", "Real", "Term", "fits_int8", "from_steps", "quantization_of", "shifted"]

@@ -70,11 +70,3 @@ def _bordered(tensor: Expression, padding: list[int], value: Expression, emit: E
         ones = emit(relax.op.nn.pad(inside, widths, "constant", 1.0))
     border = emit(relax.op.multiply(ones, emit(relax.op.astype(value, "uint8"))))
     return relax.op.add(emit(relax.op.nn.pad(tensor, widths, "constant", 0.0)), border)
-
-
-__all__ = [
-    "Bytes",
-    "bytes_of",
-    "convolved_at_run_time",
-    "multiplied_at_run_time",
-]

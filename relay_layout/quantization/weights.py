@@ -82,6 +82,3 @@ def _window_sums(
     window = [1 if axis in "OI" else extent for axis, extent in zip(weight, kernel, strict=True)]
     ones = np.ones(window, "int32")
     return with_attributes(call, [sums, constant(ones)], padding=padding, out_dtype="int32")
-
-
-__all__ = ["CentredWeight", "centred_weight", "convolution_of_bytes", "product_of_bytes"]

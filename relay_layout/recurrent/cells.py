@@ -146,5 +146,3 @@ CELLS: dict[Kind, Callable[[Emit, Recurrence, int, Weights], Cell]] = {
     "LSTM": LongShortTerm,
     "RNN": Cell,
 }
-
-__all__ = ["CELLS", "Cell", "State", "Weights", "columns"]

@@ -78,7 +78,6 @@ def optional_of(call: relax.Call) -> dict[str, Expression]:
 
 
 def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
-    del builder
     projected, weight = call.args[:2]
     (length, batch, _), (directions, hidden, _) = shape_of(projected), shape_of(weight)  # type: ignore[misc]
     dtype = dtype_of(projected)
@@ -113,5 +112,3 @@ register_operator(
     infer_type=_infer_type,
     legalize=_legalized,
 )
-
-__all__ = ["RECURRENT", "optional_of", "recurrence_of", "recurrent"]

@@ -139,6 +139,3 @@ def _run(
             )
         state = after
     return _Run(hidden, state)
-
-
-__all__ = ["unrolled"]

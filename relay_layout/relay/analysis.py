@@ -1,7 +1,5 @@
 """``relay.analysis``: questions about expressions. Relax functions and modules are looked at as Relay."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from math import prod

@@ -1,7 +1,5 @@
 """Functions of the caller's, asked in the middle of a pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +19,3 @@ def ask(what: str, failure: type[RelayLayoutError], function: Callable[..., Any]
     except Exception as error:
         told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise failure(f"{what} raised {told}") from error
-
-
-__all__ = ["ask"]

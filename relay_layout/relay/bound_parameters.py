@@ -76,6 +76,3 @@ def parameters_of(manifest: Manifest) -> dict[str, BoundParameter]:
         name: BoundParameter(entry["dtype"], tuple(entry["shape"]), entry["sha256"])
         for name, entry in noted[_FIELD].items()
     }
-
-
-__all__ = ["BoundParameter", "parameters_of", "with_parameters"]

@@ -149,7 +149,6 @@ class GraphExecutorFactoryModule:
 
         Options of TVM's for compiling and packing are ignored. ArtifactError where it cannot be written.
         """
-        del unused, options
         write_artifact(file_name, self.artifact.manifest, self.artifact.contents)
 
 
@@ -174,7 +173,6 @@ def build(
 
     ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
     """
-    del workspace_memory_pools, constant_memory_pools
     if isinstance(executor, Mapping) and params is None:
         # Where Relay's parameters, and the name after them, were before version 0.8.
         executor, params, mod_name = None, executor, runtime or mod_name

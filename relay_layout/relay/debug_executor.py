@@ -3,8 +3,6 @@
 Kernels compute several operators each: there are times of kernels, and no results of operators between.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -69,7 +67,6 @@ class GraphModuleDebug(GraphModule):
     def __init__(
         self, module: RuntimeModule, device: Any = None, graph_json_str: Any = None, dump_root: Any = None
     ) -> None:
-        del device, graph_json_str, dump_root
         super().__init__(module)
 
     def profile(self, collectors: Any = None, **input_dict: Any) -> Report:
@@ -96,7 +93,6 @@ class GraphModuleDebug(GraphModule):
         self, number: int = 1, repeat: int = 1, min_repeat_ms: float = 0, **options: Any
     ) -> list[float]:
         """Seconds of each kernel, medians of as many runs as are asked for; other options mean nothing."""
-        del min_repeat_ms, options
         measured, _ = self.module.profile(max(1, number * repeat))
         return [taken / 1e6 for _, taken in (*measured.calls, *measured.calls_of_bodies)]
 
@@ -105,6 +101,3 @@ def create(graph_json_str: str, libmod: Any, device: Any, dump_root: Any = None)
     """The module of what older ``relay.build`` returned; the first only describes."""
     json.loads(graph_json_str)
     return GraphModuleDebug(libmod["default"](device), device, graph_json_str, dump_root)
-
-
-__all__ = ["GraphModuleDebug", "Report", "create"]

@@ -1,7 +1,5 @@
 """Objects that hold within ``with``."""
 
-from __future__ import annotations
-
 import threading
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
@@ -41,6 +39,3 @@ class Entered:
         traceback: TracebackType | None,
     ) -> None:
         self._entered().pop()
-
-
-__all__ = ["Entered"]

@@ -1,7 +1,5 @@
 """Relax modules to Relay's syntax tree, for printing as Relay text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

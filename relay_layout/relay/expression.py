@@ -44,7 +44,6 @@ class Var(metaclass=_Kind):
     def __new__(
         cls, name_hint: str, type_annotation: tree.RelayType | None = None, span: object = None
     ) -> Anything:
-        del span
         return tree.Var(str(name_hint), type_annotation)
 
 
@@ -54,7 +53,6 @@ class Constant(metaclass=_Kind):
     node = tree.Constant
 
     def __new__(cls, data: Anything, span: object = None) -> Anything:
-        del span
         return tree.Constant(_array(data))
 
 
@@ -71,7 +69,6 @@ class Call(metaclass=_Kind):
         type_args: object = None,
         span: tree.Span | None = None,
     ) -> Anything:
-        del type_args
         given = {name: _attribute(value) for name, value in attrs.items()} if attrs is not None else None
         return tree.Call(op, tuple(map(as_expression, args)), given, span)
 
@@ -82,7 +79,6 @@ class Tuple(metaclass=_Kind):
     node = tree.Tuple
 
     def __new__(cls, fields: Sequence[Anything], span: object = None) -> Anything:
-        del span
         return tree.Tuple(tuple(map(as_expression, fields)))
 
 
@@ -92,7 +88,6 @@ class TupleGetItem(metaclass=_Kind):
     node = tree.TupleGetItem
 
     def __new__(cls, tuple_value: Anything, index: int, span: object = None) -> Anything:
-        del span
         return tree.TupleGetItem(as_expression(tuple_value), int(index))
 
 
@@ -102,7 +97,6 @@ class Let(metaclass=_Kind):
     node = tree.Let
 
     def __new__(cls, variable: tree.Var, value: Anything, body: Anything, span: object = None) -> Anything:
-        del span
         return tree.Let(variable, as_expression(value), as_expression(body))
 
 
@@ -114,7 +108,6 @@ class If(metaclass=_Kind):
     def __new__(
         cls, cond: Anything, true_branch: Anything, false_branch: Anything, span: object = None
     ) -> Anything:
-        del span
         return tree.If(*map(as_expression, (cond, true_branch, false_branch)))
 
 
@@ -124,7 +117,6 @@ class GlobalVar(metaclass=_Kind):
     node = tree.GlobalVar
 
     def __new__(cls, name_hint: str, type_annot: object = None) -> Anything:
-        del type_annot
         return tree.GlobalVar(str(name_hint))
 
 
@@ -154,7 +146,6 @@ class FuncType(metaclass=_Kind):
     def __new__(
         cls, arg_types: Sequence[tree.RelayType], ret_type: tree.RelayType, *parameters: object
     ) -> Anything:
-        del parameters
         return tree.FuncType(tuple(arg_types), ret_type)
 
 
@@ -173,7 +164,6 @@ class IncompleteType(metaclass=_Kind):
     node = type(None)
 
     def __new__(cls, kind: object = None) -> Anything:
-        del kind
         return None
 
 
@@ -201,7 +191,6 @@ class Function(tree.Function, metaclass=_FunctionKind):
         attrs: Mapping[str, tree.AttributeValue] | None = None,
         span: object = None,
     ) -> None:
-        del type_params, span
         # Not super(): its cell has the name of the property below.
         # Attributes of a module's function tell of this package's own matters.
         given = dict(attrs.items()) if attrs and not isinstance(attrs, tvm.ir.DictAttrs) else {}
@@ -303,7 +292,6 @@ def var(
     A variable without a type gets one from the first operator that takes it, as weights do from a
     convolution's channels and kernel_size. ValueError where both a type and a shape are given.
     """
-    del span
     if type_annotation is not None and shape is not None:
         raise ValueError("relay.var takes a type_annotation or a shape, not both")
     if shape is not None:
@@ -318,7 +306,6 @@ def const(value: Anything, dtype: Anything = None, span: object = None) -> tree.
     Without a dtype, int64 becomes int32 and float64 float32; TVM's tensors keep theirs. As in Relay, names of
     dtypes without bits are numpy's here: "float" is float64.
     """
-    del span
     if isinstance(value, tvm.runtime.Tensor):
         array = _array(value)
         return tree.Constant(array if dtype is None else array.astype(_array_dtype(dtype)))

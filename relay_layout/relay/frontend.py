@@ -51,7 +51,6 @@ def from_onnx(
 
     ModelError for what cannot be imported; ValueError for another ``opset`` than the file's.
     """
-    del dtype, convert_config, export_node_renamed_model_path
     shapes = {
         name: tuple(int(extent) for extent in given)
         for name, given in (shape or {}).items()
@@ -88,7 +87,6 @@ def from_pytorch(
 
     ModelError for what cannot be exported or imported, and without the torch package.
     """
-    del keep_quantized_weight, export_renamed_c_graph_path, preserve_pytorch_scopes
     if custom_convert_map:
         raise ModelError("custom_convert_map: converters are not TVM's; use operators that PyTorch exports")
     try:

@@ -1,7 +1,5 @@
 """``relay.graph_executor``: running what :func:`relay.build` made, as ``tvm.contrib.graph_executor`` did."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +43,6 @@ class OutputTensor:
     asnumpy = numpy
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        del copy
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -203,7 +200,6 @@ class RuntimeModule:
         ``min_repeat_ms`` together. Options of TVM's that concern cooling down are ignored.
         """
         self.check_device(dev)
-        del options
         function = self[func_name]
 
         def measure(*arguments: Any) -> BenchmarkResult:

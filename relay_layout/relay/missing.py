@@ -1,7 +1,5 @@
 """Names of Relay that are not there: what to do instead, in the error itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +20,3 @@ def refuser(module: str, old: str = "") -> Callable[[str], Any]:
         raise missing(module, name, old)
 
     return refuse
-
-
-__all__ = ["missing", "refuser"]

@@ -1,7 +1,5 @@
 """Which operators take lower precision: Relay's categories, and callbacks that decide otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -180,17 +178,3 @@ def _checked(name: str, decision: Any) -> Decision:
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """What floats are computed in."""
-
-__all__ = [
-    "CATEGORIES",
-    "DEFAULT_ALWAYS_LIST",
-    "DEFAULT_FOLLOW_LIST",
-    "DEFAULT_NEVER_LIST",
-    "DTYPES",
-    "MIXED_PRECISION_ALWAYS",
-    "MIXED_PRECISION_FOLLOW",
-    "MIXED_PRECISION_NEVER",
-    "decide",
-    "is_known",
-    "register_mixed_precision_conversion",
-]

@@ -1,7 +1,5 @@
 """Files of parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

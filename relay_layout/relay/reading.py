@@ -1,7 +1,5 @@
 """Relay's text and JSON, read into Relax modules and written."""
 
-from __future__ import annotations
-
 import tvm
 
 from relay_layout.relay.expression import Function
@@ -15,7 +13,6 @@ def parse(source: str, source_name: str = "from_string", *unused: object, **opti
     ModelError with line and column for what is no Relay, or cannot be imported. Options that Relay's
     parser had are taken and have no effect.
     """
-    del unused, options
     return from_tree(read_text(source, source_name), name=source_name)
 
 

@@ -1,7 +1,5 @@
 """Registries of the caller's functions, by operator."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -81,6 +79,3 @@ class Registry:
 
     def __bool__(self) -> bool:
         return bool(self._held)
-
-
-__all__ = ["Callback", "Registry"]

@@ -49,6 +49,3 @@ class TrackerSession:
         if name == "tracker":
             raise AttributeError(name)
         return getattr(self.tracker, name)
-
-
-__all__ = ["LocalSession", "TrackerSession", "connect", "connect_tracker"]

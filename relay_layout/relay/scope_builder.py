@@ -1,7 +1,5 @@
 """``relay.ScopeBuilder``: expressions with ``let`` and ``if``, written as blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Walking over expressions and making changed copies of them, by methods that scripts override."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -30,7 +30,6 @@ class Executable(GraphExecutorFactoryModule):
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: GraphExecutorFactoryModule) -> Executable:
         """What :meth:`save` gave. TypeError unless :func:`relay.load_module` gave the library."""
-        del bytecode
         if not isinstance(lib, GraphExecutorFactoryModule):
             raise TypeError(f"load_exec takes what relay.load_module gives, not {type(lib).__name__}")
         return Executable(lib.artifact, lib.libmod_name)
@@ -52,7 +51,6 @@ class VirtualMachine:
     """Runs what :func:`compile` made, in place of ``tvm.runtime.vm.VirtualMachine``."""
 
     def __init__(self, exe: GraphExecutorFactoryModule, device: Any, memory_cfg: object = None) -> None:
-        del memory_cfg
         self._module = GraphModule(exe["default"](device))
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:

@@ -302,6 +302,3 @@ def _memory(planned: tvm.IRModule, weight_bytes: int) -> Memory:
 
 def _tensor(tensor: Any) -> Any:
     return {**asdict(tensor), "shape": list(tensor.shape)}
-
-
-__all__ = ["described_graph", "model_report", "target_report"]

@@ -206,6 +206,3 @@ def _without(transforms: Sequence[Transform], others: Sequence[Transform]) -> li
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
-
-
-__all__ = ["Difference", "difference", "pairs", "text_of"]

@@ -177,6 +177,3 @@ def _increasing(values: Sequence[float], weights: Sequence[float]) -> list[float
             mean = (lower * lower_weight + upper * upper_weight) / weight_sum
             blocks.append((mean, weight_sum, lower_count + upper_count))
     return [level for level, _, count in blocks for _ in range(count)]
-
-
-__all__ = ["HEIGHT", "WIDTH", "Drawing", "draw"]

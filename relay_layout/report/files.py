@@ -96,6 +96,3 @@ def _check_places(target: Any, where: str) -> None:
             call = each["call"]
             if call is not None and not 0 <= call < len(target["calls"]):
                 raise InputError(f"{where}.{kind}[{place}]: there is no call {call}")
-
-
-__all__ = ["check_report_path", "is_report", "read_report", "write_report"]

@@ -74,6 +74,3 @@ def _algorithm(operator: str, knobs: Any) -> str:
     if isinstance(knobs, GemmKnobs):
         return "implicit GEMM"
     return "depthwise, then 1x1" if operator == SEPARABLE else "direct"
-
-
-__all__ = ["described_calls", "plain"]

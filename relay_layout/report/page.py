@@ -60,6 +60,3 @@ def _asset(name: str) -> str:
 def _digest(text: str) -> str:
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
-
-
-__all__ = ["DATA_BEGIN", "DATA_END", "page_of"]

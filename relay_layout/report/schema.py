@@ -3,8 +3,6 @@
 Times are in microseconds, sizes in bytes, layouts in the letters of the convolutions around a tensor.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypedDict
 
 SCHEMA = 2

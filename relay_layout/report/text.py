@@ -207,6 +207,3 @@ def _sides(sides: Sides | OtherWay) -> str:
 def _us(call: Call) -> str:
     taken: Any = call["measured_us"] if call["measured_us"] is not None else call["estimate_us"]
     return "" if taken is None else f"{taken:.1f}"
-
-
-__all__ = ["find", "kernel_words", "of_operator", "of_report", "of_target", "target_words"]

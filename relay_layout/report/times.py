@@ -54,6 +54,3 @@ def times_of(functions: Sequence[str], measured: Measured) -> list[tuple[float, 
         seen[name] += 1
         times[place] = round(times[place][0] + taken, 3), times[place][1] + 1
     return times
-
-
-__all__ = ["add_times", "times_of"]

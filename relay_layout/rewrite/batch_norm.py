@@ -83,6 +83,3 @@ def _channel_axis(array: np.ndarray, rank: int) -> int:
     """The one axis of more than one element of an array broadcast to ``rank`` dimensions; -1 for several."""
     long = [axis for axis, extent in enumerate(array.shape) if extent > 1]
     return long[0] + rank - array.ndim if len(long) == 1 else -1
-
-
-__all__ = ["without_batch_norm"]

@@ -29,6 +29,3 @@ class Bindings:
     def read_once(self, data: Expression) -> relax.Call | None:
         """The call that the variable ``data`` is bound to, if nothing else reads it."""
         return call_read_once(data, self.uses, self.lookup)
-
-
-__all__ = ["Bindings"]

@@ -102,6 +102,3 @@ def _with_extents(side: relax.Function, given: list[Any]) -> relax.Function:
         if isinstance(argument, relax.ShapeExpr):
             extents.update(zip(parameter.ty.values, argument.values, strict=True))
     return side.bind_symbolic_vars(extents) if extents else side
-
-
-__all__ = ["with_selections"]

@@ -31,7 +31,7 @@ from relay_layout.rewrite.bindings import Bindings
 from relay_layout.rewrite.contraction import contractions_as_products
 from relay_layout.rewrite.fold import fold_constants
 from relay_layout.rewrite.hoisting import hoisted
-from relay_layout.rewrite.narrowing import POOLINGS, narrowed, narrowed_pooling
+from relay_layout.rewrite.narrowing import ROUNDED_POOLINGS, narrowed, narrowed_pooling
 from relay_layout.rewrite.recognition import recognise_operators
 from relay_layout.rewrite.widening import widen
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -85,17 +85,14 @@ def _broadcast(call: relax.Call, bindings: Bindings) -> Expression:
 
 
 def _dropout(call: relax.Call, bindings: Bindings) -> Expression:
-    del bindings
     return relax.Tuple([call.args[0], call.args[0]])
 
 
 def _narrowed(call: relax.Call, bindings: Bindings) -> Expression:
-    del bindings
     return narrowed(call)
 
 
 def _narrowed_pooling(call: relax.Call, bindings: Bindings) -> Expression:
-    del bindings
     return narrowed_pooling(call)
 
 
@@ -147,7 +144,7 @@ _FORMS: dict[str, Callable[[relax.Call, Bindings], Expression]] = {
     "nn.dropout": _dropout,
     "take": _sliced,
     **dict.fromkeys(CONVOLUTION_AXES, _narrowed),
-    **dict.fromkeys(POOLINGS, _narrowed_pooling),
+    **dict.fromkeys(ROUNDED_POOLINGS, _narrowed_pooling),
 }
 """The inference form of calls, by operator; those of others are hoisted."""
 

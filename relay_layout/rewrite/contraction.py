@@ -128,6 +128,3 @@ def _columns_are_first(operands: Sequence[Expression], left: str, right: str, re
     if constant[0] != constant[1] and not set(left) & set(right) & set(result):
         return constant[0]
     return bool(result) and result[-1] in left and result[-1] not in right
-
-
-__all__ = ["Form", "contractions_as_products", "product_form", "terms_of"]

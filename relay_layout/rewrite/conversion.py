@@ -27,6 +27,3 @@ def convert_network(
     what they stand for (:func:`.canonicalize`).
     """
     return convert_layout(inference_form(module, request, target), request, target)
-
-
-__all__ = ["convert_network", "inference_form"]

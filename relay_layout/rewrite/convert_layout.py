@@ -10,7 +10,7 @@ import tvm
 from tvm_ffi import register_error
 
 from relay_layout.bodies import alone, bodies_of, name_inside, with_bodies, without_bodies
-from relay_layout.choice.plan import LayoutPlan, named_inside, plan_layout
+from relay_layout.choice.plan import LayoutPlan, plan_layout, rename_inside
 from relay_layout.choice.solver import status_of_all
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
@@ -122,7 +122,7 @@ def _with_body(report: ConversionReport, name: str, body: ConversionReport) -> C
         seconds=report.seconds + body.seconds,
         layouts={**report.layouts, **named(body.layouts)},
         not_converted={**report.not_converted, **named(body.not_converted)},
-        bodies={**report.bodies, name: replace(body, plan=named_inside(name, body.plan))},
+        bodies={**report.bodies, name: replace(body, plan=rename_inside(name, body.plan))},
     )
 
 
@@ -206,5 +206,4 @@ class ConvertLayout:
 
     def transform_module(self, module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         """The converted module; a transform cost report is not kept (see :func:`convert_layout`)."""
-        del context
         return convert_layout(module, self.request, self.target)[0]

@@ -7,7 +7,7 @@ pass over memory of its own.
 
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, operator_name, with_attributes
+from relay_layout.ir import Constant, Expression, operator_name, with_attributes, with_operands
 from relay_layout.ops import is_elementwise
 from relay_layout.rewrite.bindings import Bindings
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
@@ -32,7 +32,7 @@ def hoisted(call: relax.Call, bindings: Bindings) -> relax.Call:
         producer = bindings.read_once(data)
     if not views or not _ends_convolution(producer, bindings):
         return call
-    moved = with_attributes(call, [data])
+    moved = with_operands(call, [data])
     hint = f"{data.name}_{operator_name(call).rpartition('.')[2]}"
     for variable, view in reversed(views):
         moved = with_attributes(view, [bindings.emit(moved, hint), *view.args[1:]])
@@ -53,6 +53,3 @@ def _ends_convolution(call: relax.Call | None, bindings: Bindings) -> bool:
 
 def _dtype(expression: Expression) -> str | None:
     return getattr(expression.ty, "dtype", None) and str(expression.ty.dtype)
-
-
-__all__ = ["hoisted"]

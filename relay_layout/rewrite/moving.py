@@ -86,6 +86,3 @@ def _padded(builder: relax.BlockBuilder, expression: Expression, layout: Layout,
     if not any(widths):
         return expression
     return builder.emit(relax.op.nn.pad(expression, widths), name_hint=hint)
-
-
-__all__ = ["emit_transform", "move"]

@@ -11,7 +11,8 @@ from tvm import relax
 
 from relay_layout.ir import Constant, constant, constant_array, operator_name, shape_of, with_attributes
 
-POOLINGS = frozenset(f"nn.{kind}_pool{rank}d" for kind in ("avg", "max") for rank in (1, 2, 3))
+ROUNDED_POOLINGS = frozenset(f"nn.{kind}_pool{rank}d" for kind in ("avg", "max") for rank in (1, 2, 3))
+"""Those that ``ceil_mode`` may round up."""
 
 _SPATIAL = {"nn.conv1d": "W", "nn.conv2d": "HW", "nn.conv3d": "DHW"}
 
@@ -90,6 +91,3 @@ def _met(extent: Any, taps: int, sides: tuple[int, int], stride: int, dilation: 
     first_met = next((tap for tap in range(taps) if tap * dilation + last >= 0), taps)
     beyond = next((tap for tap in range(taps) if tap * dilation - sides[0] >= extent), taps)
     return range(first_met, max(first_met, beyond))
-
-
-__all__ = ["POOLINGS", "narrowed", "narrowed_pooling"]

@@ -25,7 +25,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
-    with_attributes,
+    with_operands,
 )
 from relay_layout.polynomials import provably_equal
 
@@ -163,8 +163,8 @@ class _Recogniser(PyExprMutator):
             if found is None or constant_array(shift).any():
                 continue
             if operator_name(call) == "add":
-                return with_attributes(norm, [data, scale, constant(found)])
-            return with_attributes(norm, [data, constant(constant_array(scale) * found), shift])
+                return with_operands(norm, [data, scale, constant(found)])
+            return with_operands(norm, [data, constant(constant_array(scale) * found), shift])
         return None
 
     def _gelu(self, call: relax.Call) -> Expression | None:
@@ -284,6 +284,3 @@ def _number(value: Expression) -> float | None:
 
 def _same(left: Expression, right: Expression) -> bool:
     return bool(left.same_as(right))
-
-
-__all__ = ["recognise_operators"]

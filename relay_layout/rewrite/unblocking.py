@@ -4,8 +4,6 @@ A layout that divides no axis, or divides it otherwise, is none over the dimensi
 the tensor is first put together to the dimensions that its convolution speaks of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from math import prod
@@ -102,6 +100,3 @@ class _Unblocking(PyExprMutator):
         if list(order) == list(range(len(order))):
             return value
         return self.builder_.emit(relax.op.permute_dims(value, list(order)))
-
-
-__all__ = ["with_plain_convolutions"]

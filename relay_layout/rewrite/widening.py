@@ -24,6 +24,7 @@ from relay_layout.ir import (
     with_attributes,
     with_body,
     with_main,
+    with_operands,
 )
 
 WIDE = "float32"
@@ -178,7 +179,7 @@ class _Widening(PyExprMutator):
             self._as_declared(argument, before.ty)
             for argument, before in zip(found.args, call.args, strict=True)
         ]
-        result = relax.Call(found.op, arguments, found.attrs, found.ty_args)
+        result = with_operands(found, arguments)
         return self._as_wide(self.builder_.normalize(result))
 
     def _as_declared(self, value: Expression, wanted: Any) -> Expression:
@@ -207,6 +208,3 @@ class _Widening(PyExprMutator):
 
     def _names_narrow(self, attributes: Any, name: str) -> bool:
         return attributes is not None and str(getattr(attributes, name, "")) in self.dtypes
-
-
-__all__ = ["widen", "with_wide_results"]

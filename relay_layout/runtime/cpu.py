@@ -225,6 +225,3 @@ def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
 
 def _tensor_over(array: np.ndarray) -> Any:
     return tvm_ffi.from_dlpack(array, require_contiguous=True)
-
-
-__all__ = ["Cpu", "Results", "aligned", "load_runtime", "runtime_libraries"]

@@ -38,7 +38,6 @@ class Gpu:
 
     def borrowed(self, array: np.ndarray) -> Any:
         """None: kernels do not reach the caller's memory."""
-        del array
 
     def copied(self, name: str, array: np.ndarray) -> Any:
         """A copy of an input; inputs of one name and shape are at one address for good."""
@@ -53,16 +52,13 @@ class Gpu:
 
     def hold(self, tensors: Sequence[Any]) -> None:
         """Nothing: outputs are copied."""
-        del tensors
 
     def with_occupied(self, results: Results, inputs: Sequence[Any]) -> Results:
         """As they are: outputs are copied."""
-        del inputs
         return results
 
     def fetched(self, tensor: Any, results: Results, *, is_open: bool = False) -> np.ndarray:
         """An output as an array of the caller's own."""
-        del results, is_open
         return tensor.numpy()
 
 
@@ -72,6 +68,3 @@ def first_gpu(arch: str) -> Gpu:
     if not device.exist:
         raise ArtifactError(f"built for a GPU ({arch}), but TVM finds none; install a TVM with CUDA")
     return Gpu(device)
-
-
-__all__ = ["Gpu", "first_gpu"]

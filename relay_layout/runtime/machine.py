@@ -43,6 +43,3 @@ class Machine:
         returns before is 0 for the call to be made.
         """
         self._module["set_instrument"](observer)
-
-
-__all__ = ["Machine"]

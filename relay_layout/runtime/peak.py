@@ -1,7 +1,5 @@
 """The multiply-add peak of a machine, measured with a kernel that does nothing else."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -73,6 +71,3 @@ def measure_peak(threads: int) -> float:
         kernel(*arguments)
         quickest = min(quickest, time.perf_counter() - began)
     return peak_operations(threads, lanes, STEPS) / quickest / 1e9
-
-
-__all__ = ["CHAINS", "STEPS", "measure_peak", "peak_arguments", "peak_kernel", "peak_operations"]

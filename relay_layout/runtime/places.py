@@ -35,6 +35,3 @@ class Places:
         """Whether any of them has an address of ``place``."""
         last = bisect_left(self._begins, place.stop) - 1
         return last >= 0 and bool(place) and self._ends[last] > place.start
-
-
-__all__ = ["Places", "place_of"]

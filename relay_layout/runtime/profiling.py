@@ -122,6 +122,3 @@ def _observed(session: Session, repeat: int, now: Callable[[], int]) -> tuple[_C
     ]
     outer = tuple(call for place, call in found if place not in inside)
     return outer, tuple(call for place, call in found if place in inside)
-
-
-__all__ = ["Profile", "profile"]

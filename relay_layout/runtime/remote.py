@@ -172,6 +172,3 @@ def _built_for(build: Build) -> str:
     if build.target["kind"] == "cuda":
         return "a GPU"
     return normalize_architecture(str(build.target["mtriple"]).split("-", 1)[0])
-
-
-__all__ = ["RemoteSession", "open_session"]

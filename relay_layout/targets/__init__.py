@@ -1,12 +1,7 @@
 """Targets: facts as data, resolution of names, and the layouts each target offers."""
 
-from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement, TensorView
-from relay_layout.targets.convolutions import (
-    CONVOLUTION_AXES,
-    CONVOLUTIONS,
-    DEPTHWISE,
-    TRANSPOSED_CONVOLUTIONS,
-)
+from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement
+from relay_layout.targets.convolutions import CONVOLUTION_AXES, CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
 from relay_layout.targets.cpu import CpuTarget, require_cpu
 from relay_layout.targets.cuda import CudaTarget, require_cuda
 from relay_layout.targets.offers import DesiredOffers, TargetOffers
@@ -16,7 +11,6 @@ from relay_layout.targets.target import BuildTarget
 __all__ = [
     "CONVOLUTIONS",
     "CONVOLUTION_AXES",
-    "DEPTHWISE",
     "TRANSPOSED_CONVOLUTIONS",
     "BuildTarget",
     "CpuTarget",
@@ -27,7 +21,6 @@ __all__ = [
     "Requirement",
     "TargetLike",
     "TargetOffers",
-    "TensorView",
     "require_cpu",
     "require_cuda",
     "resolve_target",

@@ -124,17 +124,3 @@ def with_tuning(attributes: Mapping[str, Any]) -> dict[str, Any]:
     given = [str(feature) for feature in attributes.get("mattr", ())]
     added = [feature for feature in board.tuning if feature not in given] if board else []
     return {**attributes, "mattr": [*given, *added]} if added else dict(attributes)
-
-
-__all__ = [
-    "ARM_BOARDS",
-    "CHECKED_FEATURES",
-    "KERNEL_FEATURES",
-    "PREFIX",
-    "ArmCore",
-    "arm_facts",
-    "arm_features",
-    "arm_target",
-    "present_attributes",
-    "with_tuning",
-]

@@ -5,8 +5,6 @@ input and output, alignments included, or leaves the node to follow its neighbou
 where what is provided is not what is required.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -95,7 +93,6 @@ class RequiredRule(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """The requirements that the operator can meet in these layouts."""
-        del wanted
         for requirement in self._required or ():
             inputs = _layouts(requirement.inputs, self._view.inputs, node.operands, self._place("input"))
             outputs = _layouts(requirement.outputs, self._view.outputs, node.results, self._place("output"))
@@ -134,7 +131,6 @@ class _Required:
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The requirement in the convolution's own letters."""
-        del node
         tensors = (*self._view.inputs[:2], self._view.outputs[0])
         layouts = (*self._inputs[:2], self._outputs[0])
         named = [
@@ -188,7 +184,7 @@ def backend_rules(
 
     def _rule(node: Node) -> Rule | None:
         own = rules(node)
-        if not node.operator or any(value.shape is None for value in (*node.operands, *node.results)):
+        if not node.operator or not node.has_known_ranks:
             return own
         required = RequiredRule(backend, view_of(node, letters), own)
         return own if required.asks_nothing else required
@@ -253,14 +249,3 @@ def _layouts(
             raise LayoutError(f"{place}: layout {text} is required of a tensor whose dimensions are {known}")
         layouts.append(layout.over_dimensions(tensor.letters))
     return layouts
-
-
-__all__ = [
-    "LayoutBackend",
-    "OperatorView",
-    "Requirement",
-    "TensorView",
-    "backend_rules",
-    "check_backend",
-    "view_of",
-]

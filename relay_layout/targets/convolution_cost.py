@@ -144,6 +144,3 @@ def _batch(convolution: Convolution) -> int:
 def _pair(numbers: Sequence[int], missing: int) -> tuple[int, int]:
     """The last two of ``numbers``, for rows and columns; ``missing`` for rows if there is only one."""
     return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (missing, numbers[0])
-
-
-__all__ = ["cpu_convolution_us"]

@@ -1,7 +1,5 @@
 """Extents of convolutions, and the layouts of data, kernel and result that go together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -272,22 +270,3 @@ def output_lanes(channels: int) -> int:
     ``channels`` are the output channels of a group.
     """
     return next((lanes for lanes in (4, 8) if channels <= lanes), 16)
-
-
-__all__ = [
-    "CONVOLUTIONS",
-    "CONVOLUTION_AXES",
-    "DEPTHWISE",
-    "TRANSPOSED_CONVOLUTIONS",
-    "USUAL_KERNELS",
-    "Convolution",
-    "blocks_fit",
-    "convolution_of",
-    "convolution_with",
-    "desired_layouts",
-    "fitting_layouts",
-    "output_lanes",
-    "packed_kernel",
-    "plain_layouts",
-    "with_merged_groups",
-]

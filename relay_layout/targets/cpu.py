@@ -113,6 +113,3 @@ def require_cpu(target: BuildTarget, why: str = ANALYSED) -> CpuTarget:
     if not isinstance(target, CpuTarget):
         raise TargetError(f"target {target.name}: {why}")
     return target
-
-
-__all__ = ["CpuTarget", "require_cpu"]

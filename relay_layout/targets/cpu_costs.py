@@ -33,6 +33,3 @@ class CpuCosts(Protocol):
     def multiply_adds_per_us(self, dtype: str) -> float:
         """The peak rate of multiply-adds of all threads, in elements of ``dtype`` per microsecond."""
         ...
-
-
-__all__ = ["CpuCosts"]

@@ -19,8 +19,9 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.compute.row_product import MOST_ROWS
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import LATENCY_CYCLES
-from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.workload import BYTES
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""
@@ -90,7 +91,7 @@ class CudaTarget(BuildTarget):
 
     def multiplies_bytes(self, dtype: str) -> bool:
         """Are products of integers of ``dtype`` by int8 matrix products, on tensor cores or by dp4a?"""
-        return dtype in INTEGERS and self.multiprocessor.byte_macs > 0
+        return dtype in BYTES and self.multiprocessor.byte_macs > 0
 
     @property
     def stored_bytes(self) -> int:
@@ -117,7 +118,7 @@ class CudaTarget(BuildTarget):
         if (layouts.data, layouts.out) == (last, last) and weight.constant is not None:
             workload: GemmConvolution | DepthwiseConvolution | None
             if convolution.is_depthwise:
-                dtype = data.dtype if data.dtype in INTEGERS else self.multiplied
+                dtype = data.dtype if data.dtype in BYTES else self.multiplied
                 workload = depthwise_workload(convolution, node.attributes, dtype)
             else:
                 workload = gemm_workload(convolution, node.attributes, self._multiplied(data))
@@ -190,7 +191,7 @@ def gemm_workload(convolution: Convolution, attributes: Any, dtype: str) -> Gemm
 def is_few_rows(workload: GemmConvolution) -> bool:
     """Is it a matrix product of floats of too few rows for a tile?"""
     return (
-        workload.dtype not in INTEGERS
+        workload.dtype not in BYTES
         and workload.groups == 1
         and workload.rows <= MOST_ROWS
         and (workload.kernel, workload.padding) == ((1, 1), (0, 0, 0, 0))
@@ -273,15 +274,3 @@ def cuda_target(name: str, precision: Precision) -> CudaTarget:
 def _pair(values: Any) -> tuple[int, int]:
     rows, columns = (int(value) for value in values)
     return rows, columns
-
-
-__all__ = [
-    "PREFIX",
-    "CudaTarget",
-    "cuda_target",
-    "depthwise_workload",
-    "gemm_workload",
-    "is_few_rows",
-    "padded_channels",
-    "require_cuda",
-]

@@ -78,6 +78,3 @@ def _workload(rows: Value, matrix: Value, result: Value) -> ConvolutionWorkload 
         return None
     _, outputs = matrix.shape or (1, 1)
     return product_workload(rows.shape or (), int(outputs), rows.dtype, result.dtype)
-
-
-__all__ = ["ROWS", "cpu_matmul_us", "kernel_layout", "product_workload"]

@@ -38,6 +38,3 @@ def fusion_break_us(machine: BuildTarget, value: Value) -> float:
         return machine.facts.launch_us
     moved = 2 * size_in_bytes(value.shape, value.dtype)
     return machine.facts.launch_us + machine.facts.moving_us(moved)
-
-
-__all__ = ["MATMUL", "fused_operand", "fusion_break_us"]

@@ -147,6 +147,3 @@ def _is_tiled(stacked: Convolution, layout: str) -> bool:
     block = Layout.parse(layout).block("C")
     first = f"{stacked.channels_first}{block}c" if block > 1 else stacked.channels_first
     return layout in (first, stacked.channels_last)
-
-
-__all__ = ["PhaseAxis", "Phases", "phases_of"]

@@ -77,6 +77,3 @@ def _preferred(records: Iterable[Record], processor: str, cpu: str) -> str:
         record.cpu for record in records if record.processor == processor and record.origin == "measured"
     )
     return cpu if cpu in measured or not measured else measured.most_common(1)[0][0]
-
-
-__all__ = ["check_logs", "recorded_kernels"]

@@ -305,6 +305,3 @@ def _build(
         processor=processor,
         features=features,
     )
-
-
-__all__ = ["TargetLike", "resolve_target"]

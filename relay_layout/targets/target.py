@@ -97,6 +97,3 @@ class BuildTarget(ABC):
     @abstractmethod
     def static_matmul_us(self, node: Node) -> float:
         """As :meth:`matmul_us`, called for static, non-empty shapes only."""
-
-
-__all__ = ["STORED", "BuildTarget", "Precision"]

@@ -59,6 +59,3 @@ def description_of(text: str, *, with_others: bool = False) -> dict[str, Any]:
     if options.get("num-cores", "").isdigit():
         options["num-cores"] = int(options["num-cores"])
     return {"kind": kind, **options}
-
-
-__all__ = ["READ", "description_of", "is_target_string"]

@@ -80,13 +80,3 @@ def _named(shape: tuple[int, ...], dtype: str, source: Layout, target: Layout) -
     axes = AXES.get(len(shape), str(generic))
     names = dict(zip(str(generic), axes, strict=True))
     return TransformWorkload(axes, shape, str(source.relabel(names)), str(target.relabel(names)), dtype)
-
-
-__all__ = [
-    "AXES",
-    "PRICE_SOURCES",
-    "PriceSource",
-    "TransformPrice",
-    "transform_price",
-    "transform_workload",
-]

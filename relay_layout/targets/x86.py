@@ -85,14 +85,3 @@ def with_full_vectors(attributes: Mapping[str, Any]) -> dict[str, Any]:
     if any(feature.lstrip("+-") == _HALF_VECTORS for feature in given):
         return dict(attributes)
     return {**attributes, "mattr": [*given, f"-{_HALF_VECTORS}"]}
-
-
-__all__ = [
-    "AMX_BFLOAT16",
-    "AMX_BYTES",
-    "INSTRUCTION_SETS",
-    "LLVM_NAMES",
-    "level_features",
-    "with_full_vectors",
-    "x86_features",
-]

@@ -88,6 +88,3 @@ def _analyse(model: KernelModel, kernels: KernelChooser, task: Task) -> KernelAn
     except RelayLayoutError as error:
         return KernelAnalysis(choice.knobs, choice.source, error=str(error))
     return KernelAnalysis(choice.knobs, choice.source, loop, attainable, microseconds)
-
-
-__all__ = ["GOAL", "KernelAnalysis", "TaskAnalysis", "analyse_models"]

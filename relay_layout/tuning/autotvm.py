@@ -127,6 +127,3 @@ def _shown(value: Any) -> str:
 
 def _refuse(reason: str) -> NoReturn:
     raise InputError(reason)
-
-
-__all__ = ["AutoTvmRecord", "is_extent", "parse_line", "tensor_of"]

@@ -115,6 +115,3 @@ def _lines(path: Path) -> Iterator[tuple[int, str | None]]:
                 yield number, line.decode()
             except UnicodeDecodeError:
                 yield number, None
-
-
-__all__ = ["Import", "import_log"]

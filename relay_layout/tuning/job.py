@@ -151,6 +151,3 @@ class Tuning:
     def _options(self) -> TuneOptions:
         options = self.job.options
         return replace(options, batch=max(options.batch, least_batch(self.target)))
-
-
-__all__ = ["Listener", "Tasks", "Tuning", "TuningJob"]

@@ -158,6 +158,3 @@ def core_model(target: BuildTarget) -> "KernelModel":
 def least_batch(target: BuildTarget) -> int:
     """Kernels of the target to build and measure at a time, at least."""
     return _measuring(target).least_batch
-
-
-__all__ = ["core_model", "least_batch", "local_measurer", "remote_measurer"]

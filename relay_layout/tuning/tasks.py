@@ -1,4 +1,8 @@
-"""The kernels that models need, as tasks for a tuner."""
+"""The kernels that models need, as tasks for a tuner.
+
+Models are converted and lowered as for a compilation, up to where kernels are chosen; each fused function's
+block says which workload it computes.
+"""
 
 import os
 from collections import Counter
@@ -205,6 +209,3 @@ def _calls(function: relax.Function) -> Counter[str]:
 
     relax.analysis.post_order_visit(function, visit)
     return calls
-
-
-__all__ = ["ModelTasks", "as_tasks", "describe", "is_static", "model_tasks", "module_workloads"]

@@ -97,6 +97,3 @@ def _spread(workloads: list[TransformWorkload]) -> Iterator[TransformWorkload]:
     wanted = np.linspace(logarithms[0], logarithms[-1], MOST_SIZES)
     places = {int(np.abs(logarithms - each).argmin()) for each in wanted}
     yield from (by_size[sizes[place]] for place in sorted(places))
-
-
-__all__ = ["MOST_SIZES", "chosen_transforms", "considered_transforms", "sampled", "transform_function"]

@@ -252,6 +252,3 @@ def _padding(values: Any) -> tuple[int, int, int, int]:
     ):
         raise InputError("padding: expected one, two or four whole numbers")
     return int(given[0]), int(given[1]), int(given[2]), int(given[3])
-
-
-__all__ = ["NEAR", "Translation", "nearest", "processor_named", "translate"]

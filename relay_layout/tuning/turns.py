@@ -96,6 +96,3 @@ class Turns:
         self.result.failed += before.failed
         self.result.lost += before.lost
         self.result.seconds += before.seconds
-
-
-__all__ = ["MOST_PLANS", "TRANSFORMS_SHARE", "Turns", "with_records", "with_transforms"]

@@ -26,9 +26,7 @@ def concatenation(node: Node) -> Reading | None:
     known = ranks(node)
     if known is None or node.attributes.axis is None:
         return None
-    rank = known[1][0]
-    joint = {int(node.attributes.axis) % rank: Label(Name("axis", 0, Kind.OUTER))}
-    labels = with_names(free(rank), joint)
+    labels = _end_to_end(node, known[1][0])
     return Reading((labels,) * len(known[0]), (labels,), frozenset({"axis"}))
 
 
@@ -37,10 +35,13 @@ def splitting(node: Node) -> Reading | None:
     known = ranks(node)
     if known is None:
         return None
-    rank = known[0][0]
-    joint = {int(node.attributes.axis) % rank: Label(Name("axis", 0, Kind.OUTER))}
-    labels = with_names(free(rank), joint)
+    labels = _end_to_end(node, known[0][0])
     return Reading((labels,), (labels,) * len(known[1]), frozenset({"axis", "indices_or_sections"}))
+
+
+def _end_to_end(node: Node, rank: int) -> tuple[Label, ...]:
+    """Labels of tensors that lie one after another along ``axis``."""
+    return with_names(free(rank), {int(node.attributes.axis) % rank: Label(Name("axis", 0, Kind.OUTER))})
 
 
 def stacking(node: Node) -> Reading | None:
@@ -256,7 +257,6 @@ def quantized_concatenation(node: Node) -> Reading | None:
     count = (len(node.operands) - 2) // 3
     if known is None or count < 1:
         return None
-    rank = known[1][0]
-    labels = with_names(free(rank), {int(node.attributes.axis) % rank: Label(Name("axis", 0, Kind.OUTER))})
+    labels = _end_to_end(node, known[1][0])
     rest = tuple(own(place, other) for place, other in enumerate(known[0]) if place >= count)
     return Reading((*[labels] * count, *rest), (labels,), frozenset({"axis"}))

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import LayoutError, VerificationError
-from relay_layout.ir import Extent, operator_name, relax_functions, shape_of
+from relay_layout.ir import Extent, known_to_differ, operator_name, relax_functions, shape_of
 from relay_layout.layout import Layout
 
 _DATA, _KERNEL, _RESULT = "data_layout", "kernel_layout", "out_layout"
@@ -48,12 +48,11 @@ def _calls(function: relax.Function) -> Iterator[tuple[str, relax.Call]]:
         elif isinstance(expression, relax.If):
             pending += [expression.false_branch, expression.true_branch]
         elif isinstance(expression, relax.SeqExpr):
-            for block in expression.blocks:
-                for binding in block.bindings:
-                    if operator_name(binding.value):
-                        yield str(binding.var.name), binding.value
-                    elif isinstance(binding.value, relax.Function | relax.If | relax.SeqExpr):
-                        pending.append(binding.value)
+            for binding in (binding for block in expression.blocks for binding in block.bindings):
+                if operator_name(binding.value):
+                    yield str(binding.var.name), binding.value
+                elif isinstance(binding.value, relax.Function | relax.If | relax.SeqExpr):
+                    pending.append(binding.value)
 
 
 def _problem(call: relax.Call) -> str | None:
@@ -133,7 +132,7 @@ def _kept_problem(
 ) -> str | None:
     for axis in kept:
         wanted, provided = extents[data].get(axis), extents[_RESULT].get(axis)
-        if isinstance(wanted, int) and isinstance(provided, int) and wanted != provided:
+        if known_to_differ(wanted, provided):
             return (
                 f"an extent of {provided} for {axis} is provided by '{_RESULT}' {layouts[_RESULT]}, expected "
                 f"{wanted} by '{data}' {layouts[data]}"
@@ -159,7 +158,7 @@ def _channels_problem(
         (_DATA, wanted_data, data.get("C")),
         (_RESULT, wanted_result, result.get("C")),
     ):
-        if isinstance(wanted, int) and isinstance(provided, int) and wanted != provided:
+        if known_to_differ(wanted, provided):
             return (
                 f"{provided} channels are provided by '{name}' {layouts[name]}, expected {wanted} by "
                 f"'{_KERNEL}' {layouts[_KERNEL]} with {groups} groups"

@@ -236,10 +236,8 @@ def plain_of(value: Value) -> Dims | None:
 
 def never(dims: Dims) -> bool:
     """What says of a tensor that it holds the right values in no order."""
-    del dims
     return False
 
 
 def _no_guess(value: Value) -> Iterator[Dims]:
-    del value
     return iter(())

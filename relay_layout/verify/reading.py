@@ -116,8 +116,7 @@ def of_text(text: str, rank: int, of: str = "") -> Labels | None:
 
 def ranks(node: Node) -> tuple[list[int], list[int]] | None:
     """Ranks of all operands and results; None where one is unknown."""
-    values = (*node.operands, *node.results)
-    if any(value.shape is None for value in values):
+    if not node.has_known_ranks:
         return None
     return [value.rank for value in node.operands], [value.rank for value in node.results]
 

@@ -127,6 +127,3 @@ def _with_cpuinfo(system: Path, folder: Path) -> None:
     (folder / "proc/cpuinfo").write_text(_CPUINFO, encoding="utf-8")
     for name in ("bin", "etc", "lib", "usr"):
         (folder / name).symlink_to(system / name)
-
-
-__all__ = ["OURS", "PEER", "InstructionCounter", "counts", "multiply_accumulates", "peer_site"]

@@ -60,6 +60,3 @@ def _installed(folder: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(package)
     return package
-
-
-__all__ = ["NETWORK", "compiled_there", "native_error"]

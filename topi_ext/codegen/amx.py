@@ -126,6 +126,3 @@ def _number(register: int) -> Any:
 
 def _long(number: int) -> Any:
     return tirx.const(number, "int64")
-
-
-__all__ = ["REGISTERS", "ROWS", "ROW_BYTES", "Matrices", "registers_held"]

@@ -83,14 +83,3 @@ def _bits_of(value: Any, lanes: int) -> Any:
     last = (word >> upper) & tirx.const(1, dtype)
     bits = ((word + last + tirx.const(_HALF, dtype)) >> upper).astype(vector_of(BITS, lanes))
     return tirx.Let(word, tirx.reinterpret(dtype, value), bits)
-
-
-__all__ = [
-    "BITS",
-    "CONVERSIONS",
-    "lower_bfloat16",
-    "rounded",
-    "widened",
-    "without_conversion",
-    "without_detour",
-]

@@ -242,5 +242,3 @@ register_op_attr("tirx.nearbyint", "TVectorizable", True)
 register_op_attr("tirx.isnan", "TVectorizable", True)
 
 tirx.register_tir_pipeline(PIPELINE, _pipeline)
-
-__all__ = ["PIPELINE", "compile_kernel", "keep_on_stack", "unchecked"]

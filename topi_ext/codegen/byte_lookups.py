@@ -56,6 +56,3 @@ def _parts(table: Any) -> list[Any]:
     """The table, in vectors that are permuted."""
     first = range(0, _TABLE_BYTES, PERMUTED_BYTES)
     return [tirx.BufferLoad(table, [tirx.Ramp(place, 1, PERMUTED_BYTES)]) for place in first]
-
-
-__all__ = ["lower_byte_lookups"]

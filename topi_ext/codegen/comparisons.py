@@ -55,6 +55,3 @@ def _numbers(comparison: tirx.NE | tirx.EQ) -> tuple[Any, Any]:
 
 def _is_constant(value: Any) -> bool:
     return isinstance(repeated(value), tirx.FloatImm)
-
-
-__all__ = ["exact_comparisons"]

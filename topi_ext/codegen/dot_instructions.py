@@ -116,6 +116,3 @@ def _half(half: Any, operand: Any, lanes: int) -> Any:
     if isinstance(operand, tirx.Broadcast):
         return tirx.Broadcast(operand.value, lanes // 2)
     return half(vector_of(element_of(operand), lanes // 2), operand)
-
-
-__all__ = ["by_vectors", "halves_of_words", "in_a_lane", "in_vectors", "joined", "lane_of", "one_by_one"]

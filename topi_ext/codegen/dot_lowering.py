@@ -280,6 +280,3 @@ def _float_halves(words: Any) -> list[Any]:
     upper = words & tirx.const(-1 << HALF_BITS, dtype)
     halves = (words << tirx.const(HALF_BITS, dtype), upper)
     return [tirx.reinterpret(vector_of("float32", lanes), half) for half in halves]
-
-
-__all__ = ["lower_dot_products"]

@@ -67,6 +67,3 @@ def halves_of(word: Any) -> list[Any]:
     """Both elements of 16 bits of a word of uint32, the lower one first."""
     halves = (word, word >> tirx.const(HALF_BITS, word.ty.dtype))
     return [half.astype(vector_of(BITS, lanes_of(word))) for half in halves]
-
-
-__all__ = ["HALF_BITS", "PAIR", "dot", "halves_of", "has_fitting_pairs", "is_dot", "operands", "word_of"]

@@ -62,6 +62,3 @@ def _stores_infinity(store: tirx.BufferStore) -> tirx.BufferStore:
         return store
     limit = inf if float(store.value.value) > 0 else -inf
     return tirx.BufferStore(store.buffer, tirx.const(limit, str(store.value.ty.dtype)), store.indices)
-
-
-__all__ = ["begin_with_infinity", "from_infinity"]

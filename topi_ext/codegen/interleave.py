@@ -73,6 +73,3 @@ def _one_store(stores: Sequence[Any]) -> tirx.BufferStore:
     order = [place * lanes + lane for lane in range(lanes) for place in range(len(stores))]
     value = tirx.Shuffle([store.value for store in stores], order)
     return tirx.BufferStore(stores[0].buffer, value, [tirx.Ramp(ramp.base, 1, len(order))])
-
-
-__all__ = ["interleave_stores"]

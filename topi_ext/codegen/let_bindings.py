@@ -89,6 +89,3 @@ def _is_cast(value: Any) -> bool:
     loads = nodes_of(value, TensorLoad)
     # What is loaded may be overwritten before it is used.
     return not loads and any(str(cast.value.ty.dtype).startswith(("int", "uint")) for cast in casts)
-
-
-__all__ = ["flatten_bindings", "inline_casts"]

@@ -235,17 +235,3 @@ def import_functions(func: tirx.PrimFunc) -> tirx.PrimFunc:
         anything = tirx.IterVar(None, tirx.Var("imported", "int32"), tirx.IterVar.DataPar)
         body = tirx.AttrStmt(anything, _IMPORT, StringImm(_TEXTS[name]), body)
     return func.with_body(body) if called else func
-
-
-__all__ = [
-    "PERMUTED_BYTES",
-    "has_pair_sums",
-    "has_permutations",
-    "has_rounding",
-    "import_functions",
-    "neon_matrix_sums",
-    "neon_pair_sums",
-    "pair_sums",
-    "permuted",
-    "rounded_bits",
-]

@@ -112,6 +112,3 @@ class MatrixVectors:
 
 def _vector(place: int) -> Any:
     return tirx.Ramp(tirx.IntImm("int32", place), 1, SUMS)
-
-
-__all__ = ["COLUMNS", "ROWS", "ROW_BYTES", "SUMS", "WORDS", "MatrixVectors"]

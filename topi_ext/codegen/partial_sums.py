@@ -329,6 +329,3 @@ def _totals_of(places: Sequence[_Place]) -> list[_Place]:
         _Place(buffers[str(place.buffer.dtype)], start, place.lanes)
         for place, start in zip(places, starts, strict=True)
     ]
-
-
-__all__ = ["PART", "sum_in_parts"]

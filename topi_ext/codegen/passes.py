@@ -19,7 +19,6 @@ def function_pass(
     @wraps(change)
     def make(*args: Options.args, **keywords: Options.kwargs) -> tvm.transform.Pass:
         def on_function(func: tirx.PrimFunc, module: tvm.IRModule, context: Any) -> tirx.PrimFunc:
-            del module, context
             return change(func, *args, **keywords)
 
         return tirx.transform.prim_func_pass(on_function, opt_level=0, name=f"topi_ext.{change.__name__}")
@@ -34,6 +33,3 @@ def replaced(func: tirx.PrimFunc, callbacks: Any) -> tirx.PrimFunc:
     """
     body = structural_map(func.body, callbacks)
     return func if body.same_as(func.body) else func.with_body(body)
-
-
-__all__ = ["function_pass", "replaced"]

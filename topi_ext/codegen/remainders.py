@@ -37,6 +37,3 @@ def _extracted(remainder: tirx.FloorMod) -> Any:
     return tirx.call_llvm_pure_intrin(
         dtype, f"llvm.x86.bmi.bextr.{dtype.removeprefix('int')}", remainder.a, field
     )
-
-
-__all__ = ["hide_remainders"]

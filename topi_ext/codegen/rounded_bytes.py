@@ -114,6 +114,3 @@ def _and_constant(operation: Any) -> tuple[Any, float | None]:
         if isinstance(number, tirx.FloatImm):
             return value, float(number.value)
     return operation, None
-
-
-__all__ = ["lower_rounded_bytes"]

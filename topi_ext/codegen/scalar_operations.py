@@ -29,6 +29,3 @@ def element_of(expression: Any) -> str:
 def vector_of(dtype: str, lanes: int) -> str:
     """The dtype of so many elements of ``dtype``."""
     return dtype if lanes == 1 else f"{dtype}x{lanes}"
-
-
-__all__ = ["element_of", "lanes_of", "scalar_operation", "vector_of"]

@@ -5,5 +5,3 @@ START = "global.start"
 
 SUMS = "global.sums"
 """Of the buffer that sums are stored in, which begins with a cache line."""
-
-__all__ = ["START", "SUMS"]

@@ -68,15 +68,3 @@ def _neon_instructions(target: Target, values: str) -> str:
     if values == "uint8":
         return "mixed" if llvm_cpu_has_features("i8mm", target) else ""
     return "signed" if llvm_cpu_has_features("dotprod", target) else "long"
-
-
-__all__ = [
-    "BYTE_SUMS",
-    "HALF_SUMS",
-    "NEON_LANES",
-    "NEON_SUMS",
-    "PAIR_SUMS",
-    "fills_vectors",
-    "instructions_for",
-    "width_of",
-]

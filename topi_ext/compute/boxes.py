@@ -21,7 +21,6 @@ ToCorners = Callable[[Sequence[Any]], list[Any]]
 
 def above(common: Any, threshold: Any, score: Any) -> Any:
     """The rule of ONNX: boxes are suppressed by overlaps above the threshold."""
-    del score
     return common > threshold
 
 
@@ -227,6 +226,3 @@ def _gather(chosen: te.Tensor, number: te.Tensor, classes: Any, most: Any) -> li
 
     outputs = [((groups * most, 3), "int64"), ((1,), "int64")]
     return written("non_max_suppression", [chosen, number], outputs, gather)
-
-
-__all__ = ["Rule", "above", "from_center", "from_corners", "overlap", "suppress_every_class"]

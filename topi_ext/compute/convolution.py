@@ -253,7 +253,7 @@ def _direct(
         in_group = steps.get("I", reduction_channel(axes, block))
         in_channel: Coordinate = in_group
         if geometry.groups > 1:
-            in_channel = out_channel if geometry.is_depthwise else group * channels + flat(in_group)
+            in_channel = out_channel if geometry.keeps_channels else group * channels + flat(in_group)
         pixel: dict[str, Coordinate] = {"N": position.get(("N", 0), 0), "C": in_channel}
         tap: dict[str, Coordinate] = {"G": group, "O": out_channel, "I": in_group}
         for place, axis in enumerate(geometry.spatial):
@@ -337,6 +337,3 @@ def _pad(data: te.Tensor, geometry: Geometry, value: int = 0) -> te.Tensor:
     as_weights = geometry.weight_dtype.startswith("float") or geometry.reads_bits or geometry.dtype == WIDENED
     dtype = geometry.weight_dtype if as_weights else None
     return pad(data, geometry.data_layout, before, after, value=value, dtype=dtype)
-
-
-__all__ = ["conv1d", "conv2d", "conv3d", "reduction_axes", "workload_of"]

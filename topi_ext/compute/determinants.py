@@ -37,6 +37,3 @@ def determinants(data: te.Tensor) -> list[te.Tensor]:
 
     outputs = [((matrices,), data.dtype), ((matrices, size, size), data.dtype)]
     return written("determinants", [data], outputs, body)
-
-
-__all__ = ["determinants"]

@@ -47,6 +47,3 @@ def first_place(data: te.Tensor, keepdims: bool, *, largest: bool) -> te.Tensor:
         lambda *index: tirx.Select(places(*index) == none, zero, places(*index).astype("int64")),
         name="first_place",
     )
-
-
-__all__ = ["extreme", "first_place"]

@@ -57,7 +57,7 @@ class Geometry:
         return self.out_channels // self.groups
 
     @property
-    def is_depthwise(self) -> bool:
+    def keeps_channels(self) -> bool:
         """Whether every channel of the result is made of the channel of the data at the same place."""
         return bool(self.groups > 1 and self.groups == self.in_channels == self.out_channels)
 

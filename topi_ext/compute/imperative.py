@@ -66,6 +66,3 @@ def vectors(extent: int, loop: Callable[..., Any] = T.serial) -> Iterator[tuple[
 
 def _buffer(name: str, shape: Sequence[Any], dtype: str) -> Any:
     return tirx.decl_buffer(shape, dtype, name, layout=None)
-
-
-__all__ = ["variable", "vectors", "written"]

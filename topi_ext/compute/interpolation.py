@@ -93,6 +93,3 @@ def _weights_inside(weights: list[Any], first: Any, last: Any) -> list[Any]:
     ]
     total = sum(inside)
     return [weight / total for weight in inside]
-
-
-__all__ = ["TAPS", "interpolate"]

@@ -39,6 +39,3 @@ def inverses(data: te.Tensor) -> list[te.Tensor]:
 
     shape = (matrices, size, size)
     return written("inverses", [data], [(shape, data.dtype)] * 2, body)
-
-
-__all__ = ["inverses"]

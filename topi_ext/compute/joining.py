@@ -54,6 +54,3 @@ def joined(tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
                 copy(number)
 
     return written("joined", list(tensors), [(shape, dtype)], body)
-
-
-__all__ = ["PARALLEL_BYTES", "joined"]

@@ -31,6 +31,3 @@ def places_of_nonzero(data: te.Tensor) -> list[te.Tensor]:
 
     outputs = [((len(shape), elements), "int64"), ((1,), "int64")]
     return written("places_of_nonzero", [data], outputs, body)
-
-
-__all__ = ["places_of_nonzero"]

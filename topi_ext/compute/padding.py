@@ -53,6 +53,3 @@ def pad(
 
     attributes = {FILLED: value} if value else {}
     return te.compute(shape, padded, name=PADDING, attrs=attributes)
-
-
-__all__ = ["FILLED", "PADDING", "pad"]

@@ -64,6 +64,3 @@ def own_place(tensor: te.Tensor, image: list[Any]) -> list[Any]:
     extents = list(tensor.shape[:-2])
     mine = image[len(image) - len(extents) :]
     return [0 if is_one(extent) else place for extent, place in zip(extents, mine, strict=True)]
-
-
-__all__ = ["FEWEST_ROWS", "broadcast", "own_place", "pair_product"]

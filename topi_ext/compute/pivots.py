@@ -22,6 +22,3 @@ def swap_with_pivot(kept: Any, pivot: Any, rows: Any, matrix: Any, step: Any, co
     kept[0] = rows[matrix, step, column]
     rows[matrix, step, column] = rows[matrix, pivot[0], column]
     rows[matrix, pivot[0], column] = kept[0]
-
-
-__all__ = ["find_pivot", "swap_with_pivot"]

@@ -179,6 +179,3 @@ def _key(element: Any, largest: bool) -> Any:
     bits = T.reinterpret("int32", element)
     key = tirx.Select(element == 0, T.int32(0), bits ^ ((bits >> 31) & T.int32(0x7FFFFFFF)))
     return key if largest else ~key
-
-
-__all__ = ["ranks_faster", "top_of_rows"]

@@ -106,6 +106,3 @@ class _Side:
         """The pixels before and after the place, and the weight of each."""
         place = self._place[0]
         return [(place, self._before[0]), (te.min(place + 1, self._extent - 1), self._after[0])]
-
-
-__all__ = ["Bins", "averaged_regions"]

@@ -27,6 +27,3 @@ def row_dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:
 
     shape = (*broadcast(left, right), left.shape[-2], right.shape[-2])
     return te.compute(shape, element, name="row_dots", attrs={ROW_DOTS: 1})
-
-
-__all__ = ["MOST_ROWS", "ROW_DOTS", "row_dots"]

@@ -21,6 +21,3 @@ def index_of_row(row: Any, outer: Sequence[Any]) -> list[Any]:
         index.insert(0, row % extent)
         row = row // extent
     return [row, *index]
-
-
-__all__ = ["index_of_row", "number_of_row"]

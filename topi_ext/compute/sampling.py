@@ -73,6 +73,3 @@ def grid_sample(
         )
 
     return te.compute((batch, rows, columns, pixels.shape[2]), sampled, name="grid_sample")
-
-
-__all__ = ["CORNERS", "PADDINGS", "grid_sample"]

@@ -90,6 +90,3 @@ def scanned(
                 work(T.serial)
 
     return written("scan", [data], [(shape, dtype)], scan)
-
-
-__all__ = ["PARALLEL_ELEMENTS", "Combine", "scanned"]

@@ -16,7 +16,7 @@ CHUNK = 1024
 MOST_ALONE = 1 << 14
 """Elements that one thread writes by itself."""
 
-REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+COMBINATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda there, new: new,
     "add": lambda there, new: there + new,
     "mul": lambda there, new: there * new,
@@ -31,7 +31,7 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
 
     ``places``, integers, are of the shape of the updates, or (1, count, 1) where they are those of whole
     rows; those below 0 count from the end, and nothing is written to those outside. What is written to one
-    place is combined there one after the other, by one of :data:`REDUCTIONS`; the last of several updates
+    place is combined there one after the other, by one of :data:`COMBINATIONS`; the last of several updates
     stays.
     """
     outer, extent, inner = data.shape
@@ -40,7 +40,7 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
     whole = columns is not None and columns <= CHUNK
     chunks = 1 if whole else tirx.floordiv(inner + (CHUNK - 1), CHUNK)
     by_row = is_one(places.shape[0]) and is_one(places.shape[2])
-    combined = REDUCTIONS[reduction]
+    combined = COMBINATIONS[reduction]
 
     def body(source: Any, place: Any, new: Any, result: Any) -> None:
         loop = T.serial if _is_small(data) else T.parallel
@@ -82,6 +82,3 @@ def _is_within(place: Any, extent: Any) -> Any:
 def _is_small(data: te.Tensor) -> bool:
     shape = [as_int(extent) for extent in data.shape]
     return all(isinstance(extent, int) for extent in shape) and prod(shape) <= MOST_ALONE
-
-
-__all__ = ["REDUCTIONS", "scattered"]

@@ -12,6 +12,3 @@ def chosen(index: Any, values: Sequence[Any]) -> Any:
     for place in reversed(range(len(values) - 1)):
         result = tirx.Select(index == place, values[place], result)
     return result
-
-
-__all__ = ["chosen"]

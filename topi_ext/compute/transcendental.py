@@ -360,24 +360,3 @@ def single(value: float) -> Any:
 def _keep_nan(value: Any, result: Any) -> Any:
     # Polynomials begin by bounding their argument, which turns NaN into a number.
     return tirx.Select(tirx.isnan(value), value, result)
-
-
-__all__ = [
-    "bound",
-    "elementwise",
-    "erf",
-    "exp",
-    "exp_of",
-    "gelu",
-    "gelu_tanh",
-    "log",
-    "log_softmax",
-    "polynomial",
-    "sigmoid",
-    "sigmoid_of",
-    "silu",
-    "single",
-    "softmax",
-    "tanh",
-    "tanh_of",
-]

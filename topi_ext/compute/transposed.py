@@ -116,7 +116,7 @@ def _gathered(
         out_channel = geometry.out_channel(position)
         in_channel = reduction_channel(loops, block)
         in_group = out_channel
-        if geometry.is_depthwise:
+        if geometry.keeps_channels:
             in_channel, in_group = out_channel, 0
         elif geometry.groups > 1:
             group = flat(out_channel) // outputs
@@ -136,6 +136,3 @@ def _gathered(
 
     name = f"conv{len(geometry.spatial)}d_transpose"
     return te.compute(geometry.out_shape(extents), element, name=name)
-
-
-__all__ = ["conv_transpose"]

@@ -146,6 +146,3 @@ def _quarter(rest: Any, number: Any) -> Any:
 
 def _double(value: float) -> Any:
     return tirx.const(value, "float64")
-
-
-__all__ = ["acos", "asin", "atan", "cos", "sin"]

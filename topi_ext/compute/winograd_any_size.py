@@ -115,6 +115,3 @@ def tile_place(number: Any, rows: Any, columns: Any) -> tuple[Any, Any, Any]:
     """
     line = tirx.truncdiv(number, columns)
     return tirx.truncdiv(line, rows), tirx.truncmod(line, rows), tirx.truncmod(number, columns)
-
-
-__all__ = ["NEAREST", "WINDOW", "tile_counts", "tile_place", "winograd_any_size"]

@@ -30,6 +30,3 @@ def described_kernel(annotation: str) -> Kernel | None:
     if knobs["algorithm"] == WinogradGemmKnobs.ALGORITHM:
         return workload, WinogradGemmKnobs.from_dict(knobs)
     return workload, GemmKnobs.from_dict(knobs)
-
-
-__all__ = ["Kernel", "describe_kernel", "described_kernel"]

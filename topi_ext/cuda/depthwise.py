@@ -9,8 +9,9 @@ import numpy as np
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiprocessor import LANES, MOST_BLOCKS, Multiprocessor
 from topi_ext.cuda.stacked import Count, rounded_up
-from topi_ext.cuda.workload import COPY_BYTES, INTEGERS, DepthwiseConvolution
+from topi_ext.cuda.workload import COPY_BYTES, DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.workload import BYTES
 
 Weights = Literal["registers", "shared"]
 """Where the weights of a block of threads are on their way to the products: each thread reads its own from
@@ -103,7 +104,7 @@ def depthwise_registers(
     sums = knobs.tile_rows * knobs.tile_columns * knobs.vector
     words = _words(workload, knobs)
     read = read_pixels(workload, knobs.tile_rows, knobs.tile_columns) * words
-    if workload.dtype in INTEGERS:
+    if workload.dtype in BYTES:
         return rounded_up(2.4 * sums + 0.7 * read + 1.9 * workload.taps * words + 5)
     # Before sm_80 ptxas asks for more of them ahead.
     ahead = 8 if multiprocessor.capability < 80 else 0
@@ -132,7 +133,7 @@ def depthwise_misfit(
     if min(numbers) < 1:
         return "a tile is empty"
     # TVM's CUDA has no constants of eight bytes.
-    most = 4 if workload.dtype in INTEGERS else COPY_BYTES // workload.element_bytes
+    most = 4 if workload.dtype in BYTES else COPY_BYTES // workload.element_bytes
     if knobs.vector not in VECTORS or knobs.vector > most:
         return f"vectors of {knobs.vector} {workload.data_dtype}"
     multiplier = workload.columns
@@ -172,15 +173,3 @@ def check_depthwise(
 ) -> None:
     """Raise CudaError where :func:`depthwise_misfit` finds something."""
     refuse(workload, knobs, depthwise_misfit(workload, knobs, multiprocessor))
-
-
-__all__ = [
-    "VECTORS",
-    "DepthwiseKnobs",
-    "Weights",
-    "check_depthwise",
-    "depthwise_misfit",
-    "depthwise_registers",
-    "read_pixels",
-    "weight_bytes",
-]

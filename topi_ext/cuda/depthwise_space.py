@@ -24,8 +24,9 @@ from topi_ext.cuda.depthwise import (
 from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
 from topi_ext.cuda.space import BARRIER_CYCLES, LINE_BYTES, SHARED_BYTES_PER_CYCLE
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, stacked
-from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.workload import BYTES
 
 WINDOW_CYCLES = 900
 """From asking for a window of global memory, pixel by pixel, to having it."""
@@ -65,13 +66,11 @@ def depthwise_knobs(
 def _choices(workload: DepthwiseConvolution) -> Iterator[DepthwiseKnobs]:
     """All that have work for a block, whether they fit or not."""
     for vector in VECTORS:
-        for across in _channel_threads(workload, vector):
-            for tile in product(_TILE_ROWS, _TILE_COLUMNS):
-                for threads in product(_ROW_THREADS, _COLUMN_THREADS):
-                    if not _is_worth(workload, tile, threads, across):
-                        continue
-                    for weights in _places(workload, threads):
-                        yield DepthwiseKnobs(vector, *tile, across, *threads, weights)
+        tiles, blocks = product(_TILE_ROWS, _TILE_COLUMNS), product(_ROW_THREADS, _COLUMN_THREADS)
+        for across, tile, threads in product(_channel_threads(workload, vector), tiles, blocks):
+            if _is_worth(workload, tile, threads, across):
+                for weights in _places(workload, threads):
+                    yield DepthwiseKnobs(vector, *tile, across, *threads, weights)
 
 
 def _places(workload: DepthwiseConvolution, threads: tuple[int, int]) -> tuple[Weights, ...]:
@@ -170,7 +169,7 @@ def _estimates(
     resident = least(depthwise_resident(workload, knobs, multiprocessor), each)
     # Fewer warps leave some of the schedulers idle.
     busy = least(1.0, resident * knobs.warps / SCHEDULERS)
-    rate = multiprocessor.float_macs / (2 if workload.dtype in INTEGERS else 1)
+    rate = multiprocessor.float_macs / (2 if workload.dtype in BYTES else 1)
     warp = greatest(lines, arithmetic * LANES / rate / busy, issued / SCHEDULERS / busy)
     # Blocks read what surrounds their pixels once more than their neighbours.
     window = read_pixels(workload, *knobs.block) * knobs.channels * size / workload.columns
@@ -201,13 +200,3 @@ def cheapest_depthwise(
     )
     assert place is not None, f"no knobs fit {workload.to_json()}"
     return float(estimates[place]), choices[place]
-
-
-__all__ = [
-    "cheapest_depthwise",
-    "depthwise_blocks",
-    "depthwise_knobs",
-    "depthwise_resident",
-    "depthwise_us",
-    "warp_lines",
-]

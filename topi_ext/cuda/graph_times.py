@@ -132,6 +132,3 @@ def _event() -> Iterator[ctypes.c_void_p]:
         yield event
     finally:
         _ask("cuEventDestroy_v2", event)
-
-
-__all__ = ["graph_seconds"]

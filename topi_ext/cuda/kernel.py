@@ -124,7 +124,7 @@ def _depthwise(
     weight = te.placeholder((*workload.kernel, workload.out_channels), workload.weight_dtype, "weight")
     result = _rounded(depthwise_conv2d(data, weight, workload, knobs), workload)
     func = te.create_prim_func([data, weight, result])
-    return {PRODUCT: schedule_depthwise(func, workload, knobs)}
+    return {PRODUCT: schedule_depthwise(func, knobs)}
 
 
 def _products(
@@ -184,21 +184,3 @@ def compile_module(
 
 def _named(func: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
     return func.with_attr({"global_symbol": name, "tirx.is_scheduled": True})
-
-
-__all__ = [
-    "IMAGE",
-    "PRODUCT",
-    "RESULT",
-    "SUM",
-    "Calls",
-    "Convolution",
-    "Knobs",
-    "compile_module",
-    "kernel_arguments",
-    "kernel_calls",
-    "kernel_module",
-    "launcher",
-    "packed",
-    "result_dtype",
-]

@@ -42,6 +42,3 @@ def refuse(workload: NhwcConvolution, knobs: KernelKnobs, problem: str | None) -
     """Raise CudaError where there is a problem of knobs with a workload."""
     if problem:
         raise CudaError(f"knobs {knobs.to_dict()} do not fit {workload.to_json()}: {problem}")
-
-
-__all__ = ["KernelKnobs", "refuse"]

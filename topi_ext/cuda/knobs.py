@@ -12,7 +12,8 @@ from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, MOST_BLOCKS, Multiprocessor
 from topi_ext.cuda.stacked import Count, greatest, least, rounded_up
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.workload import BYTES
 
 Instruction = Literal["mma", "wgmma", "wmma", "fma", "dp4a"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four
@@ -158,7 +159,7 @@ def registers(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multi
     used = found.beside + found.per_sum * knobs.warp_m * knobs.warp_n / LANES + found.per_word * words
     if workload.has_window:
         used += found.window
-    if workload.has_window and workload.dtype in INTEGERS and multiprocessor.has_async_copies:
+    if workload.has_window and workload.dtype in BYTES and multiprocessor.has_async_copies:
         # Bytes may have a border of their own, which is stored where nothing is copied.
         copies = knobs.block_m * knobs.block_k / workload.copy_elements / knobs.threads
         used = used + 2 * least(copies, _MOST_PLACES)
@@ -182,7 +183,7 @@ _MULTIPLIED: dict[Instruction, tuple[str, ...]] = {
     "wgmma": WGMMA_DTYPES,
     "wmma": ("float16",),
     "fma": ("float32",),
-    "dp4a": INTEGERS,
+    "dp4a": BYTES,
 }
 
 
@@ -304,26 +305,3 @@ def _is_of_groups(knobs: GemmKnobs) -> bool:
 def check(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> None:
     """Raise CudaError where :func:`misfit` finds something."""
     refuse(workload, knobs, misfit(workload, knobs, multiprocessor))
-
-
-__all__ = [
-    "LANE_COLUMNS",
-    "LANE_ROWS",
-    "MOST_REGISTERS",
-    "ON_CUDA_CORES",
-    "PAD_BYTES",
-    "RESULT_PAD",
-    "ROW_BYTES",
-    "SUM_BYTES",
-    "SWIZZLED",
-    "Copies",
-    "GemmKnobs",
-    "Instruction",
-    "Order",
-    "check",
-    "fragment_depth",
-    "misfit",
-    "padded_depth",
-    "registers",
-    "shared_bytes",
-]

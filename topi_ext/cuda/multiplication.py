@@ -129,18 +129,3 @@ def _map(place: Any, kind: Multiplication) -> Any:
         return (*batch, row // SIDE, k // kind.depth, *inside)
 
     return mapped
-
-
-__all__ = [
-    "MULTIPLICATIONS",
-    "SIDE",
-    "WORDS",
-    "Multiplication",
-    "extents",
-    "lane_of",
-    "left_map",
-    "multiplication",
-    "right_lane_of",
-    "right_map",
-    "sum_map",
-]

@@ -168,6 +168,3 @@ def multiprocessor_of(target: Target) -> Multiprocessor:
     if found is None:
         raise CudaError(f"CUDA architecture {arch!r} is not known; use one of {', '.join(MULTIPROCESSORS)}")
     return found
-
-
-__all__ = ["LANES", "MOST_BLOCKS", "MULTIPROCESSORS", "SCHEDULERS", "Multiprocessor", "multiprocessor_of"]

@@ -31,7 +31,8 @@ from topi_ext.cuda.knobs import (
 from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import SCHEDULERS, Multiprocessor
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, rounded_up, stacked
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.workload import BYTES
 
 LATENCY_CYCLES = 480
 """From asking for a tile of global memory to having it."""
@@ -86,7 +87,7 @@ def instructions_of(dtype: str, multiprocessor: Multiprocessor) -> tuple[Instruc
     if dtype == "float32":
         return ("fma",)
     if not MULTIPLICATIONS[dtype].shape_on(multiprocessor.capability):
-        return ("dp4a",) if dtype in INTEGERS else ("wmma",)
+        return ("dp4a",) if dtype in BYTES else ("wmma",)
     grouped = multiprocessor.wgmma_gain and dtype in WGMMA_DTYPES
     return ("mma", "wgmma") if grouped else ("mma",)
 
@@ -254,12 +255,3 @@ def _tile_cycles(
     lines = (knobs.block_m + knobs.block_n) * greatest(1.0, row_bytes / LINE_BYTES) * LINE_CYCLES
     by_threads = np.where(knobs.copies == "bulk", 0.0, greatest(copies, lines))
     return greatest(multiply, shared, level2, by_threads)
-
-
-__all__ = [
-    "cheapest_gemm",
-    "estimated_us",
-    "gemm_knobs",
-    "instructions_of",
-    "resident_blocks",
-]

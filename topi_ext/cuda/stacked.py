@@ -54,6 +54,3 @@ def first_fitting(choices: Sequence[_Knobs], keys: np.ndarray, fits: Callable[[_
     most; of equal ones that which comes first.
     """
     return next((int(place) for place in np.lexsort(keys[::-1]) if fits(choices[place])), None)
-
-
-__all__ = ["Amount", "Count", "first_fitting", "greatest", "least", "rounded_up", "stacked"]

@@ -158,19 +158,3 @@ def check_winograd(
 ) -> None:
     """Raise CudaError where :func:`winograd_misfit` finds something."""
     refuse(workload, knobs, winograd_misfit(workload, knobs, multiprocessor))
-
-
-__all__ = [
-    "MOST_ELEMENTS",
-    "TransformThreads",
-    "WinogradGemmKnobs",
-    "check_winograd",
-    "data_threads",
-    "elements_between",
-    "grid_of",
-    "product_of",
-    "result_threads",
-    "suits_winograd",
-    "tiles_of",
-    "winograd_misfit",
-]

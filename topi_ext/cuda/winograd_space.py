@@ -113,6 +113,3 @@ def _transform_us(
 def _terms(matrix: Matrix) -> int:
     """Factors of a matrix that are not zero."""
     return sum(factor != 0 for row in matrix for factor in row)
-
-
-__all__ = ["cheapest_winograd", "transforms_us", "winograd_knobs", "winograd_us"]

@@ -5,16 +5,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from topi_ext.workload import with_tuples
+from topi_ext.workload import BYTES, with_tuples
 
 COPY_BYTES = 16
 """What one copy from global to shared memory moves at most."""
 
 GEMM_CONVOLUTION = "gemm_conv2d"
 DEPTHWISE_CONVOLUTION = "depthwise_conv2d_nhwc"
-
-INTEGERS = ("uint8", "int8")
-"""What is multiplied by int8 weights and summed as int32."""
 
 _BYTES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4}
 
@@ -93,11 +90,11 @@ class NhwcConvolution:
 
     @property
     def weight_dtype(self) -> str:
-        return "int8" if self.dtype in INTEGERS else self.data_dtype
+        return "int8" if self.dtype in BYTES else self.data_dtype
 
     @property
     def sum_dtype(self) -> str:
-        return "int32" if self.dtype in INTEGERS else "float32"
+        return "int32" if self.dtype in BYTES else "float32"
 
     @property
     def element_bytes(self) -> int:
@@ -149,16 +146,3 @@ def nhwc_convolution(text: str) -> GemmConvolution | DepthwiseConvolution:
 def nhwc_class(operator: Any) -> type[GemmConvolution | DepthwiseConvolution] | None:
     """The kind of workload that an operator names, if it is one of these."""
     return _KINDS.get(operator) if isinstance(operator, str) else None
-
-
-__all__ = [
-    "COPY_BYTES",
-    "DEPTHWISE_CONVOLUTION",
-    "GEMM_CONVOLUTION",
-    "INTEGERS",
-    "DepthwiseConvolution",
-    "GemmConvolution",
-    "NhwcConvolution",
-    "nhwc_class",
-    "nhwc_convolution",
-]

@@ -85,6 +85,3 @@ class Convolution(Rule):
         if not workload.is_static:
             return _Chosen(typical, chooser.choose_for_any_size(typical, winograd=winograd), any_size=True)
         return _Chosen(workload, chooser.choose(typical, winograd=winograd), any_size=False)
-
-
-__all__ = ["Convolution"]

@@ -43,7 +43,6 @@ class CudaRule(Rule):
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """None for what :meth:`schedule` does not take."""
-        del tunable
         func = without_single_terms(func)
         try:
             with target:
@@ -100,7 +99,7 @@ class Convolution(CudaRule):
         workload, knobs = kernel
         if isinstance(workload, DepthwiseConvolution):
             assert isinstance(knobs, DepthwiseKnobs)
-            return schedule_depthwise(func, workload, knobs)
+            return schedule_depthwise(func, knobs)
         if isinstance(knobs, WinogradGemmKnobs):
             workload, knobs = product_of(workload, knobs.tile), knobs.product
         assert isinstance(knobs, GemmKnobs)
@@ -120,7 +119,6 @@ class Scheduled(CudaRule):
 
     def schedule(self, func: tirx.PrimFunc, target: Target) -> Schedule | None:
         """What the function says."""
-        del target
         return self.scheduled(func)
 
 
@@ -164,6 +162,3 @@ def cuda_rules(chooser: KernelChooser) -> list[CudaRule]:
         Unannotated(Dlight(gpu.GeneralReduction())),
         Dlight(gpu.Fallback()),
     ]
-
-
-__all__ = ["Convolution", "CudaRule", "Dlight", "Scheduled", "Unannotated", "cuda_rules"]

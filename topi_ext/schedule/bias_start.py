@@ -99,6 +99,3 @@ def _is_start(region: Any) -> bool:
 def _replaced(block: Block, reads: list[Any], body: Any) -> Block:
     """The block with another body and the regions ``reads`` that it reads."""
     return Block(block.iter_vars, reads, block.writes, block.name_hint, body, annotations=block.annotations)
-
-
-__all__ = ["apply_start", "keep_start"]

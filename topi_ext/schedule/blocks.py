@@ -72,6 +72,13 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
     return None if found is None else (blocks[found[0]], found[1])
 
 
+def anchor_of(sch: Schedule) -> SBlock:
+    """The block of :func:`annotated_block`, which there has to be."""
+    found = annotated_block(sch)
+    assert found is not None
+    return found[0]
+
+
 def carried_workload(func: tirx.PrimFunc) -> tuple[str, Any] | None:
     """As :func:`annotated_block`, without a schedule: the workload, and all annotations of its block.
 

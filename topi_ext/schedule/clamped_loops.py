@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
-from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
+from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses, with_loops
 
 _LARGEST = 1 << 31
 """The bound on symbolic extents of tensors that the analysis assumes."""
@@ -64,7 +64,7 @@ def apply_clamping(func: tirx.PrimFunc) -> tirx.PrimFunc:
             raise RuntimeError(f"the blocks in {loop.loop_var} end at different rows")
         return unmarked(loop, CLAMPED, _without(loop.body, dropped), extent)
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    return with_loops(func, on_loop)
 
 
 def _conditions(loop: tirx.For) -> list[Any]:
@@ -101,6 +101,3 @@ def _without(body: Any, dropped: list[Any]) -> Any:
         return SBlockRealize(realize.iter_values, conjunction(kept), realize.block)
 
     return structural_map(body, (SBlockRealize, on_realize))
-
-
-__all__ = ["apply_clamping", "mark_clamped"]

@@ -40,6 +40,3 @@ def range_of(variable: tirx.Var, begin: int, end: int) -> Range:
     """The range from ``begin`` to ``end``, which is excluded, in the dtype of ``variable``."""
     first, last = (tirx.IntImm(str(variable.ty), number) for number in (begin, end))
     return Range(first, last)
-
-
-__all__ = ["Part", "conditionals", "range_of", "simplified_in"]

@@ -59,6 +59,3 @@ def either(condition: Any, first: tirx.PrimFunc, second: tirx.PrimFunc) -> tirx.
     own = {buffer: tirx.Var(buffer.name, buffer.ty) for buffer in other.alloc_buffers}
     body = tirx.IfThenElse(condition, root.body, substitute(other.body, own))
     return with_nests(first, [body], [*root.alloc_buffers, *own.values()])
-
-
-__all__ = ["either", "with_known_tiles", "with_short_temporaries"]

@@ -28,7 +28,7 @@ from topi_ext.schedule.blocks import (
     is_repeated_long,
     open_schedule,
 )
-from topi_ext.schedule.nests import nests_of, with_nests
+from topi_ext.schedule.nests import nested_block, nests_of, with_nests
 
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
@@ -56,7 +56,7 @@ def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
 def only_block(func: tirx.PrimFunc) -> SBlockNode | None:
     """The block of a function with a single block in a perfect loop nest; None for other functions."""
     nests = nests_of(func) if isinstance(func.body, SBlockRealize) else []
-    realize = _around_one_block(nests[0]) if len(nests) == 1 else None
+    realize = nested_block(nests[0]) if len(nests) == 1 else None
     return None if realize is None else realize.block
 
 
@@ -107,7 +107,7 @@ def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
     """
     if not isinstance(func.body, SBlockRealize) or has_reduction(func):
         return None
-    realizes = [_around_one_block(nest) for nest in nests_of(func)]
+    realizes = [nested_block(nest) for nest in nests_of(func)]
     blocks: list[SBlockNode] = []
     written: list[Any] = []
     for realize in realizes:
@@ -127,13 +127,6 @@ def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
         written.append(store.buffer)
         blocks.append(block)
     return blocks if all(_reads_alone(block, written) for block in blocks) else None
-
-
-def _around_one_block(nest: Any) -> SBlockRealize | None:
-    """The block inside a perfect loop nest; None for other statements."""
-    while isinstance(nest, tirx.For):
-        nest = nest.body
-    return nest if isinstance(nest, SBlockRealize) else None
 
 
 def _is_axis(index: Any, axis: tirx.IterVar) -> bool:
@@ -208,6 +201,3 @@ def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNod
     axes = list(block.iter_vars)
     reads, writes = get_sblock_read_write_region(SBlockNode(axes, [], [], block.name_hint, body), buffers)
     return SBlockNode(axes, reads, writes, block.name_hint, body)
-
-
-__all__ = ["SHARED_BY", "inlined", "is_shared", "only_block"]

@@ -55,6 +55,3 @@ def _ending(body: Any, left: Any) -> Any:
         return unmarked(unmarked(loop, WHOLE, loop.body), TILES, loop.body, tirx.min(loop.extent, turns))
 
     return structural_map(body, (tirx.For, on_loop))
-
-
-__all__ = ["end_with", "mark_chunk", "mark_tiles"]

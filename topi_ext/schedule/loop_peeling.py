@@ -7,7 +7,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.ir import substitute, unmarked
+from topi_ext.ir import substitute, unmarked, with_loops
 
 _PEELED = "topi_ext.peeled"
 """Loop annotation: conditions on its variable can fail in the last iteration only."""
@@ -28,8 +28,7 @@ def apply_peeling(func: tirx.PrimFunc) -> tirx.PrimFunc:
         last = substitute(structural_map(loop.body, (Block, _copy)), {loop.loop_var: loop.extent - 1})
         return tirx.SeqStmt([others, last])
 
-    body = structural_map(func.body, (tirx.For, on_loop))
-    return func if body.same_as(func.body) else func.with_body(body)
+    return with_loops(func, on_loop)
 
 
 def _copy(block: Block) -> Block:
@@ -45,6 +44,3 @@ def _copy(block: Block) -> Block:
         block.match_buffers,
         block.annotations,
     )
-
-
-__all__ = ["apply_peeling", "mark_peeled"]

@@ -99,6 +99,3 @@ def _allocated(body: Any) -> list[Any]:
     found: list[Any] = []
     structural_walk(body, (SBlock, lambda block: found.extend(block.alloc_buffers)))
     return found
-
-
-__all__ = ["with_named_extents"]

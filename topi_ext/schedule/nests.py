@@ -17,6 +17,13 @@ def nests_of(func: tirx.PrimFunc) -> list[Any]:
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
+def nested_block(nest: Any) -> SBlockRealize | None:
+    """The block in a nest of loops around nothing else; None where that is none."""
+    while isinstance(nest, tirx.For):
+        nest = nest.body
+    return nest if isinstance(nest, SBlockRealize) else None
+
+
 def is_plain(block: SBlock) -> bool:
     """Are all axes of a block spatial, with ranges that begin at 0?"""
     return all(
@@ -99,15 +106,3 @@ def outer_loops(nest: Any, count: int) -> list[tirx.For]:
         loops.append(nest)
         nest = nest.body
     return loops
-
-
-__all__ = [
-    "fused_loops",
-    "inside",
-    "is_plain",
-    "nest_of",
-    "nests_of",
-    "one_loop",
-    "outer_loops",
-    "with_nests",
-]

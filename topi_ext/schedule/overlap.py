@@ -17,7 +17,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal, structural_map
 
-from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses
+from topi_ext.ir import conjunction, conjuncts, nodes_of, substitute, unmarked, uses, with_loops
 
 _LONGEST_TILE = 1 << 30
 """A bound from which on the extent of a tile counts as unknown."""
@@ -54,7 +54,7 @@ def apply_overlap(func: tirx.PrimFunc) -> tirx.PrimFunc:
     with ExitStack() as known:
         for bound in _bounds_of_quotients(analyzer, func, loops):
             known.enter_context(analyzer.constraint_scope(bound))
-        return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+        return with_loops(func, on_loop)
 
 
 def _bounds_of_quotients(analyzer: Any, func: tirx.PrimFunc, loops: list[tirx.For]) -> Iterator[Any]:

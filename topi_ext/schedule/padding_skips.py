@@ -8,10 +8,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map
 
 from topi_ext.indexing import physical_axes
-from topi_ext.ir import holds, nodes_of, substitute, unmarked
+from topi_ext.ir import holds, nodes_of, substitute, unmarked, with_loops
 from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"
@@ -55,7 +54,4 @@ def apply_skip(func: tirx.PrimFunc) -> tirx.PrimFunc:
         # Without the hint TVM would shape buffers by the condition.
         return unmarked(loop, SKIPPED, tirx.IfThenElse(tirx.likely(inside), loop.body, None))
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
-
-
-__all__ = ["apply_skip", "skip_padding"]
+    return with_loops(func, on_loop)

@@ -8,9 +8,8 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize
-from tvm_ffi import structural_map
 
-from topi_ext.ir import conjunction, conjuncts, substitute, uses
+from topi_ext.ir import conjunction, conjuncts, substitute, uses, with_loops
 from topi_ext.schedule.overlap import PADDED_LANES
 
 
@@ -33,8 +32,7 @@ def apply_partial_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
         left = shortened(loop, trimmed.b % loop.extent, others)
         return tirx.IfThenElse(tirx.likely(substitute(trimmed, last)), whole, left)
 
-    body = structural_map(func.body, (tirx.For, on_loop))
-    return func if body.same_as(func.body) else func.with_body(body)
+    return with_loops(func, on_loop)
 
 
 def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
@@ -49,6 +47,3 @@ def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
     return tirx.For(
         loop.loop_var, loop.min, lanes, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
     )
-
-
-__all__ = ["apply_partial_vectors", "shortened"]

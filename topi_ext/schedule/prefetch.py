@@ -9,10 +9,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map
 
 from topi_ext.codegen.dot_products import is_dot
-from topi_ext.ir import loads_of, nodes_of, substitute, unmarked
+from topi_ext.ir import loads_of, nodes_of, substitute, unmarked, with_loops
 from topi_ext.processor import LINE_BYTES
 
 PREFETCH = "topi_ext.prefetch"
@@ -52,7 +51,7 @@ def apply_prefetch(func: tirx.PrimFunc) -> tirx.PrimFunc:
         requests = _requests(loop.body, *map(int, loop.annotations[PREFETCH]))
         return unmarked(loop, PREFETCH, tirx.SeqStmt([*requests, loop.body]))
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    return with_loops(func, on_loop)
 
 
 def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
@@ -84,6 +83,3 @@ def _requests(body: Any, ahead: int, streams: int, at_once: int) -> list[Any]:
 
 def _request(load: TensorLoad) -> Any:
     return tirx.call_intrin("void", "tirx.prefetch", tirx.address_of(load), _READ, _KEEP_IN_L2, _DATA)
-
-
-__all__ = ["apply_prefetch", "prefetch_weights"]

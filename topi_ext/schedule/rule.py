@@ -26,8 +26,4 @@ class Rule(ScheduleRule):
 
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
         """The kernel that was scheduled; None for one without knobs."""
-        del func
         return None
-
-
-__all__ = ["Rule"]

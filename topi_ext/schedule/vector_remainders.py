@@ -11,9 +11,9 @@ from tvm import tirx
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_walk
 
-from topi_ext.ir import substitute, unmarked, uses
+from topi_ext.ir import substitute, unmarked, uses, with_loops
 from topi_ext.schedule.partial_vectors import shortened
 
 REMAINDER = "topi_ext.vector_remainder"
@@ -43,8 +43,7 @@ def apply_remainders(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return loop
         return tirx.SeqStmt([unmarked(loop, REMAINDER, _unconditional(loop.body), loop.extent - 1), last])
 
-    body = structural_map(func.body, (tirx.For, on_loop))
-    return func if body.same_as(func.body) else func.with_body(body)
+    return with_loops(func, on_loop)
 
 
 def _last_vector(loop: tirx.For, starts: list[tirx.BufferStore]) -> Any:
@@ -114,6 +113,3 @@ def _summed(vector: tirx.For, neutral: Any, repeated: Any) -> tirx.For:
 def _moved(region: tirx.BufferRegion, moved: dict[tirx.Var, Any]) -> tirx.BufferRegion:
     ranges = [Range.from_min_extent(substitute(part.min, moved), part.extent) for part in region.region]
     return tirx.BufferRegion(region.source, ranges)
-
-
-__all__ = ["apply_remainders", "mark_remainder"]

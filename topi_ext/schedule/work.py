@@ -11,7 +11,7 @@ from tvm_ffi import structural_hash
 
 from topi_ext.codegen.bfloat16 import CONVERSIONS
 from topi_ext.extents import fixed
-from topi_ext.ir import IF_THEN_ELSE, nodes_of, uses
+from topi_ext.ir import IF_THEN_ELSE, nodes_of, strides_along
 from topi_ext.schedule.blocks import SBlock, is_reduction, loop_extent
 
 MOVE_CYCLES = 2.0
@@ -77,7 +77,7 @@ def _value_cycles(store: tirx.BufferStore, innermost: tirx.Var | None, lanes: in
     for load in loads:
         if load.source.same_as(store.buffer):
             continue
-        strided = innermost is not None and any(uses(index, innermost) for index in load.indices[:-1])
+        strided = innermost is not None and strides_along(load, innermost)
         cycles += lanes if strided else MOVE_CYCLES
     return cycles
 
@@ -99,6 +99,3 @@ def _cycles_of(node: Any) -> float:
     if isinstance(node, tvm.ir.Call) and node.op not in INSTRUCTIONS:
         return FUNCTION_CYCLES
     return OPERATION_CYCLES
-
-
-__all__ = ["block_cycles"]

@@ -187,6 +187,3 @@ def _suits(workload: ConvolutionWorkload, processor: Processor, knobs: Convoluti
     rows = -(-pixel_run(workload) // knobs.tile_pixels) if fuses_rows(workload) else int(workload.out_height)
     chunks = -(-rows // knobs.rows)
     return knobs.rows == 1 or chunks >= CHUNKS_PER_THREAD * processor.threads
-
-
-__all__ = ["Shorter", "any_size_knobs", "shorter_knobs", "suits_any_size", "whole_tile_knobs"]

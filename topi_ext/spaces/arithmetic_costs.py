@@ -68,6 +68,3 @@ def step_costs(
         cycles = max(LONG_PRODUCTS / processor.fma_per_cycle, operations / processor.operations_per_cycle)
         return StepCosts(accumulators * cycles, latency)
     return StepCosts(accumulators * processor.word_instructions / per_cycle, latency)
-
-
-__all__ = ["LONG_PRODUCTS", "StepCosts", "multiplies_long", "step_costs"]

@@ -45,6 +45,3 @@ def cheapest(
     direct = cheapest_direct(workload, processor)
     others = winograd_knobs(workload, processor) if winograd else ()
     return min([direct, *others], key=lambda found: found[0])
-
-
-__all__ = ["cheapest", "estimated_cycles", "knob_space"]

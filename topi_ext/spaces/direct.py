@@ -213,7 +213,7 @@ def _register_tiles(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
 ) -> list[tuple[int, int]]:
     """The (tile_pixels, tile_channels) whose accumulators and operands fit the register file together."""
-    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    registers = processor.registers(lanes, workload.out_dtype)
     group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
     tiles = []
     widest = WIDEST_ROW if pixels == 1 and not processor.memory_operands else 4

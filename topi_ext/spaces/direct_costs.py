@@ -171,7 +171,7 @@ def holds_data(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
 ) -> bool:
     """Do the registers also hold a vector of data for each pixel of the tile?"""
-    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    registers = processor.registers(lanes, workload.out_dtype)
     streams = tile_channels * registers
     needed = tile_pixels * streams + streams + tile_pixels
     return needed + processor.registers_in_flight <= processor.vector_registers
@@ -307,7 +307,7 @@ def _copy_cycles(
     copied = float(image_bytes * wide)
     if knobs.pad_at != "chunk":
         return copied / 8 + (processor.threads * processor.launch_cycles if knobs.parallel else 0)
-    reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
+    reach = workload.along(ROWS).window
     rows = knobs.rows * knobs.tile_rows
     needed = (rows - 1) * workload.strides[0] + reach
     copied *= needed / (rows * workload.strides[0])

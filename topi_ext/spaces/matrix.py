@@ -182,6 +182,3 @@ class _NeonTileCost:
         if processor.registers_in_flight:
             step += IN_ORDER_LOAD_CYCLES * loads
         return tile_steps(self.workload, self.pixels) / self.words * step + around_tile(self.sums)
-
-
-__all__ = ["CONFIGURATION_CYCLES", "MatrixTile", "amx_tiles", "neon_tiles"]

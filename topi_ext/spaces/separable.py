@@ -8,7 +8,7 @@ from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct import direct_knobs, vector_axes
 from topi_ext.spaces.direct_costs import imbalance
-from topi_ext.workload import SeparableWorkload
+from topi_ext.workload import ROWS, SeparableWorkload
 
 COPIED_BYTES_PER_CYCLE = 32.0
 """As a chunk is copied in :mod:`.direct_costs`: within the level-2 cache."""
@@ -28,7 +28,7 @@ def separable_knobs(
     _, channel_vectors, pixels = vector_axes(workload, processor)
     pixel = workload.in_channels * DTYPE_BYTES[workload.dtype]
     row = pixel * int(workload.in_width)
-    reach = (first.kernel[0] - 1) * first.dilation[0] + 1
+    reach = first.along(ROWS).window
     for cycles, knobs in direct_knobs(workload, processor):
         if knobs.order != "pixels":
             continue
@@ -39,6 +39,3 @@ def separable_knobs(
         copied = shared * pixel * int(first.in_width) * workload.planes / COPIED_BYTES_PER_CYCLE
         spilled = row * int(workload.out_height) if row * knobs.rows > processor.l2_bytes // 2 else 0
         yield cycles + made + copied + 2 * spilled / processor.cache_bytes_per_cycle, found
-
-
-__all__ = ["separable_knobs"]

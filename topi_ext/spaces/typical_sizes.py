@@ -19,6 +19,3 @@ def overrun(extent: int, tile: int) -> float:
 def _computed_ratio(extent: int, tile: int) -> float:
     """Elements that tiles compute, over ``extent``; at least 1, as the last tile overlaps the one before."""
     return ceil(extent / tile) * tile / extent
-
-
-__all__ = ["overrun"]

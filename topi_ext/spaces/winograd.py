@@ -276,6 +276,3 @@ def _rate(processor: Processor, size: float) -> float:
     if size > LAST_CACHE_BYTES:
         return processor.memory_bytes_per_cycle / 2
     return processor.cache_bytes_per_cycle
-
-
-__all__ = ["WinogradLoops", "winograd_any_size_knobs", "winograd_cycles", "winograd_knobs"]

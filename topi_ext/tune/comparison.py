@@ -150,6 +150,3 @@ def compare(
         share=mean(replay.best / curve.after(quarter) for curve in ours),
         random_share=mean(replay.best / curve.after(quarter) for curve in theirs),
     )
-
-
-__all__ = ["COVERAGE", "GOOD", "Comparison", "Curve", "Replay", "compare", "replays", "search_curve"]

@@ -23,5 +23,3 @@ class TuneOptions:
 
 
 DEFAULT_OPTIONS = TuneOptions()
-
-__all__ = ["DEFAULT_OPTIONS", "TuneOptions"]

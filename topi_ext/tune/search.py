@@ -167,7 +167,6 @@ class TileSearch:
     """
 
     def __init__(self, space: Space, *, seed: int = 0) -> None:
-        del seed
         groups: dict[str, list[Candidate]] = {}
         for candidate in space.candidates:
             groups.setdefault(_tile_of(candidate), []).append(candidate)
@@ -249,15 +248,3 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "tiles": TileSearch,
 }
 """By the names of the command line; each takes a space and a seed."""
-
-__all__ = [
-    "EXPLORATION",
-    "NEIGHBOURHOOD",
-    "STRATEGIES",
-    "ExhaustiveSearch",
-    "GeneticSearch",
-    "ModelSearch",
-    "RandomSearch",
-    "Strategy",
-    "TileSearch",
-]

@@ -140,6 +140,3 @@ class Space:
     @cached_property
     def _workload_features(self) -> Features:
         return features_of_workload(self.workload)
-
-
-__all__ = ["Candidate", "Knobs", "Space"]

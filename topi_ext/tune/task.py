@@ -235,6 +235,3 @@ def known_samples(
             if candidate is not None:
                 samples.add(space.features(candidate), candidate.cycles, record.cost)
     return shared
-
-
-__all__ = ["Task", "TaskState", "known_samples"]

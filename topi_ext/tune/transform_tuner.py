@@ -93,6 +93,3 @@ def describe(workload: TransformWorkload) -> str:
     """A transform in a few words, such as ``NCHW -> NHWC of 1x64x56x56 float32``."""
     extents = "x".join(map(str, workload.shape))
     return f"{workload.source_layout} -> {workload.target_layout} of {extents} {workload.dtype}"
-
-
-__all__ = ["TransformMeasurer", "TransformProgress", "describe"]

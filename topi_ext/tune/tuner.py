@@ -296,6 +296,3 @@ def summary(result: TuneResult) -> dict[str, Any]:
 
 def _microseconds(seconds: float) -> float | None:
     return round(seconds * 1e6, 2) if seconds < inf else None
-
-
-__all__ = ["TuneProgress", "TuneResult", "Tuner", "summary"]

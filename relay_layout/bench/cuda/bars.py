@@ -98,6 +98,3 @@ def _compared(
     asked: str, value: float | None, meets: Callable[[float], bool], shown: Callable[[float], str]
 ) -> Bar:
     return Bar(asked, "-", None) if value is None else Bar(asked, shown(value), meets(value))
-
-
-__all__ = ["LAYER_BATCH", "TOLERANCES", "Bar", "Seen", "bars"]

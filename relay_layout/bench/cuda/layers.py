@@ -105,6 +105,3 @@ def cudnn_layer(workload: NhwcConvolution, torch: Any) -> Any:
             return torch.nn.functional.conv2d(data, weight, None, step, (top, left), reach, workload.groups)
 
     return run
-
-
-__all__ = ["LayerTime", "cudnn_layer", "layers", "our_layer", "peak_share"]

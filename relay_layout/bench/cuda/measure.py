@@ -77,6 +77,3 @@ def _difference(session: Any, expected: Sequence[np.ndarray]) -> float:
     session.feed({spec.name: image})
     # Not a number is the worst.
     return max(differences, key=lambda each: (each != each, each))
-
-
-__all__ = ["NetworkTimes", "layer_times", "network_times", "output_difference"]

@@ -124,17 +124,3 @@ def measured(torch: Any, runners: list[Callable[[], Any]]) -> list[list[float]]:
             end.synchronize()
             found.append(begin.elapsed_time(end) / RUNS)
     return times
-
-
-__all__ = [
-    "COMPILED",
-    "DTYPES",
-    "GRAPH",
-    "OURS",
-    "PEERS",
-    "captured",
-    "fastest_kernels",
-    "host_us",
-    "measured",
-    "peer_calls",
-]

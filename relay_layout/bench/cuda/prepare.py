@@ -162,15 +162,3 @@ def layer_code(workload: Convolution, case: Case) -> dict[str, bytes]:
     chip = target.multiprocessor
     built = compile_module(kernel_module(workload, knobs, chip), chip)
     return {source: cubin.code for source, cubin in machine_code_of(built, chip.arch).items()}
-
-
-__all__ = [
-    "Case",
-    "Prepared",
-    "compile_case",
-    "layer_code",
-    "reference",
-    "seeded_input",
-    "target_of",
-    "torch_module",
-]

@@ -219,6 +219,3 @@ class _Side:
     def _failed(self, error: PeerError) -> PeerError:
         self.close()
         return PeerError(f"{self._name}{str(error).removeprefix(self._peer)}")
-
-
-__all__ = ["PEAK_SECONDS", "TINY", "LayerMeasurer", "LayerTimes"]

@@ -5,8 +5,6 @@ weights are large and every runtime packs them in a way of its own. Weights that
 one run of a network to the next come from memory: calls take turns with copies of them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile
@@ -94,7 +92,6 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
     function = _load(scheduled_kernel(workload, knobs), job["target"], threads)
 
     def bind(inputs: Inputs) -> Runner:
-        del inputs
         groups = job.get("groups", workload.groups)
         arrays = layer_arrays(replace(workload, groups=groups))
         data_axes, kernel_axes = f"NC{workload.spatial}", f"OI{workload.spatial}"
@@ -137,7 +134,6 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
     dense = is_dense(workload)
 
     def bind(inputs: Inputs) -> Runner:
-        del inputs
         arrays = layer_arrays(workload)
         with torch.inference_mode():
             call, packed = (_torch_dense if dense else _torch_convolution)(workload, arrays)
@@ -226,7 +222,6 @@ def prepare_peak(path: Path, threads: int) -> Prepared:
     function = _load(peak_kernel(threads, job["lanes"], job["steps"]), job["target"], threads)
 
     def bind(inputs: Inputs) -> Runner:
-        del inputs
         arguments = peak_arguments(threads, job["lanes"])
         views = [np.from_dlpack(arguments[-1])]
 

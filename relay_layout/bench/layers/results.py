@@ -1,7 +1,5 @@
 """What ``bench --layers`` returns: dictionaries that JSON can hold as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import geometric_mean

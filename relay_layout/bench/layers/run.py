@@ -3,8 +3,6 @@
 A layer has the layout and the knobs that compiling the network chooses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
@@ -122,6 +120,3 @@ def _model_layers(
     if left:
         notes.append(f"interrupted: {left} of {len(layers.tasks)} layers were not measured")
     return ModelLayers(model=model, layers=rows, totals=totals(rows, peak_gflops), notes=notes)
-
-
-__all__ = ["run_layers"]

@@ -1,7 +1,5 @@
 """The result of ``bench --layers`` as text for people."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -130,6 +128,3 @@ def _mark_of_share(row: LayerRow) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return _ABSENT if value is None else f"{value:.{digits}f}"
-
-
-__all__ = ["calls_text", "format_layers", "knobs_text"]

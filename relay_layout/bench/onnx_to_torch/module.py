@@ -4,8 +4,6 @@ Weights are stored channels_last and batch norms are folded into the convolution
 The operators are in :mod:`relay_layout.bench.onnx_to_torch.operators`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the torch converter knows of one ONNX node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -8,8 +8,6 @@ Inputs that only steer an operator (a shape, axes, pads) are read as integers th
 :meth:`Node.integers`, at build time where the model stores them as constants.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

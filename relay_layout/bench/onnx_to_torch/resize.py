@@ -1,7 +1,5 @@
 """ONNX Resize and Upsample as torch functions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

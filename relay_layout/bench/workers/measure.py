@@ -11,8 +11,6 @@ The first run of a block is not timed, because the others have just taken the ca
 All times are in seconds unless a name says otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict

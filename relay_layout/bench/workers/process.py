@@ -1,4 +1,8 @@
-"""The parent's end of a worker process."""
+"""The parent's end of a worker process, in which one runtime is measured.
+
+A process each, since runtimes share no threads and no settings then, and one that dies or hangs ends its own
+measurement alone. Requests and replies are lines of JSON (:mod:`relay_layout.bench.workers.worker`).
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ ends with its standard input:
 The reply to a request that failed is ``{"error": MESSAGE}``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

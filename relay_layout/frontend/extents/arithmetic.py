@@ -83,6 +83,3 @@ def product(shape: Sequence[Extent]) -> Extent:
     for extent in shape:
         total = total * extent
     return simplify(total)
-
-
-__all__ = ["clamped", "greatest", "least", "product", "same", "simplify"]

@@ -149,6 +149,3 @@ _BOUNDS: dict[type, Callable[[int | None, int | None], int | None]] = {
     tirx.Max: _of_both(max),
 }
 """The most that two numbers are together, neither of them negative, from the most that each is."""
-
-
-__all__ = ["Counts"]

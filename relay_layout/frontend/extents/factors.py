@@ -77,6 +77,3 @@ def without_shared(shape: Sequence[Extent], goal: Sequence[Extent]) -> tuple[lis
             right.remove(factor)
     shared = gcd(*numbers) if all(numbers) else 1
     return [numbers[0] // shared, *left], [numbers[1] // shared, *right]
-
-
-__all__ = ["pairs_of_factors", "without_shared"]

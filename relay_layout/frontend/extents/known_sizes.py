@@ -38,6 +38,3 @@ def known_sizes(intervals: Mapping[tirx.Var, Interval]) -> Iterator[None]:
 def known_interval(size: tirx.Var) -> Interval:
     """What is known of a size; :data:`ANY` where nothing is."""
     return (_KNOWN.get() or {}).get(size, ANY)
-
-
-__all__ = ["ANY", "Interval", "known_interval", "known_sizes"]

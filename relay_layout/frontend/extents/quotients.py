@@ -31,6 +31,3 @@ def quotient(extent: Extent, counted: Callable[[Array], Array]) -> Extent:
         if np.array_equal(sizes * factor // parts, wanted):
             return extent * factor // parts
     raise ValueError
-
-
-__all__ = ["quotient"]

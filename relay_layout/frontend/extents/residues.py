@@ -240,6 +240,3 @@ def _combined(
         return None
     start = max(left.start, right.start)
     return _QuasiLinear(slope, period, start, lambda size: operation(left.value(size), right.value(size)))
-
-
-__all__ = ["ALL", "Residues", "equal_interval", "equal_residues", "never_more", "slope"]

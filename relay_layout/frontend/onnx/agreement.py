@@ -32,7 +32,7 @@ def agreeing(node: Node) -> Node:
     """
     if node.operator == "Concat":
         rank = len(shape_of(node.input(0)))
-        joined = node.axis(node.attributes.get("axis", 1 if node.opset < 4 else 0), rank) - rank
+        joined = node.axis_given(rank, default=1 if node.opset < 4 else 0) - rank
         return replace(node, inputs=_agreeing(node, broadcasts=False, but=joined))
     if node.operator in BROADCASTING and node.opset >= _LINED_UP_BEFORE:
         return replace(node, inputs=_agreeing(node, broadcasts=True))
@@ -140,6 +140,3 @@ def with_channels(node: Node, data: Value, channels: Extent) -> Value:
     # That data decide on a number of channels is checked by the cast alone.
     node.requirements.assume_equal(shape[1], channels)
     return _agreed(node, data, shape, {1 - len(shape): channels})
-
-
-__all__ = ["added", "agreeing", "joinable", "with_channels"]

@@ -150,7 +150,7 @@ def _where(node: Node, condition: Array, left: Array, right: Array) -> Value:
 
 
 def _gather(node: Node, data: Array, indices: Array) -> Value:
-    axis = node.axis(node.attributes.get("axis", 0), data.ndim)
+    axis = node.axis_given(data.ndim, default=0)
     extent = data.shape[axis]
     if not all(isinstance(index, int) and -extent <= index < extent for index in indices.flat):
         raise Unsupported("picks extents that do not exist")
@@ -158,7 +158,7 @@ def _gather(node: Node, data: Array, indices: Array) -> Value:
 
 
 def _concat(node: Node, *parts: Array) -> Value:
-    return np.concatenate(parts, axis=node.axis(node.attributes.get("axis", 0), parts[0].ndim))
+    return np.concatenate(parts, axis=node.axis_given(parts[0].ndim, default=0))
 
 
 def _slice(node: Node, data: Array, *given: Array | None) -> Value:

@@ -200,6 +200,3 @@ def _replaced(extent: Extent, size: tirx.Var, by: Extent) -> Extent:
     return simplify(
         structural_map(extent, (tirx.Var, lambda variable: value if variable.same_as(size) else variable))
     )
-
-
-__all__ = ["Assumption", "Assumptions"]

@@ -170,6 +170,3 @@ def _is_cheap(binding: relax.Binding) -> bool:
         return True
     operator = operator_name(binding.value)
     return operator in _ONCE_PER_ELEMENT or is_elementwise(operator)
-
-
-__all__ = ["branch", "selected"]

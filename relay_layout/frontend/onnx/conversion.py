@@ -78,6 +78,3 @@ def _checked_nodes(model: onnx.ModelProto, label: str, opsets: Mapping[str, int]
     nodes = expanded(model, label, defined_by_others)
     check_operators(nodes, label, supported)
     return nodes
-
-
-__all__ = ["converted"]

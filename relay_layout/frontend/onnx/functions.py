@@ -40,7 +40,7 @@ def expanded(
     """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded."""
     from onnx import inliner
 
-    operators = sorted({node.op_type for node in with_subgraphs(model.graph.node) if wanted(node)})
+    operators = _operators(model, wanted)
     if not model.functions and not operators:
         return in_order(model.graph.node)
     light = model
@@ -48,7 +48,7 @@ def expanded(
         light = weightless(model)
         if model.functions:
             inline_functions(light, label)
-            operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
+            operators = _operators(light, wanted)
         # Some are defined by others that are defined so as well, and some for some shapes alone.
         expanded_before: list[str] = []
         while operators != expanded_before:
@@ -62,7 +62,7 @@ def expanded(
             selected = [("", operator) for operator in operators]
             light = inliner.inline_selected_functions(light, selected, False, True)
             expanded_before = operators
-            operators = sorted({node.op_type for node in with_subgraphs(light.graph.node) if wanted(node)})
+            operators = _operators(light, wanted)
     except ModelError:
         raise
     except Exception as error:
@@ -73,6 +73,10 @@ def expanded(
             "export the model with fixed shapes"
         )
     return light.graph.node
+
+
+def _operators(model: "onnx.ModelProto", wanted: Callable[["onnx.NodeProto"], bool]) -> list[str]:
+    return sorted({node.op_type for node in with_subgraphs(model.graph.node) if wanted(node)})
 
 
 def _without_gaps(

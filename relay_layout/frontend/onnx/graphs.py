@@ -16,8 +16,8 @@ OWN_DOMAINS = "", "ai.onnx"
 """The domain of ONNX's own operators, by both of its names."""
 
 
-def opset_version(model: "onnx.ModelProto") -> int | None:
-    """The version of ONNX's own operators in a model; None where it says none."""
+def opset_version(model: "onnx.ModelProto | onnx.FunctionProto") -> int | None:
+    """The version of ONNX's own operators in a model or a function of its own; None where it says none."""
     return max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None)
 
 

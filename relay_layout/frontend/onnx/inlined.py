@@ -159,6 +159,3 @@ def single(condition: Value) -> Value:
             f"has a condition of shape {written(shape_of(condition))}, where one element is due"
         )
     return condition
-
-
-__all__ = ["REFUSED", "Body", "Surroundings", "joined_rows", "scalar", "single"]

@@ -97,6 +97,3 @@ def _constant(node: "onnx.NodeProto") -> "onnx.TensorProto | None":
     if node.op_type != "Constant":
         return None
     return next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
-
-
-__all__ = ["RowLimits"]

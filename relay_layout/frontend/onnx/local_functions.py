@@ -5,7 +5,7 @@ converts no function to another opset whose calls read results of others.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.messages import reason
@@ -144,7 +144,7 @@ class _Inlining:
 
     def _changed(self, function: "onnx.FunctionProto") -> list[str]:
         """The function's operators that are others in the model's opset."""
-        version = _own_version(function.opset_import)
+        version = opset_version(function)
         if version is None or version == self._version:
             return []
         operators = {node.op_type for node in with_subgraphs(function.node) if node.domain in OWN_DOMAINS}
@@ -166,7 +166,7 @@ class _Inlining:
         except Exception as error:
             raise ModelError(
                 f"{self._label}: its function '{function.name}' is of opset "
-                f"{_own_version(function.opset_import)}, and {', '.join(self._changed(function))} in it "
+                f"{opset_version(function)}, and {', '.join(self._changed(function))} in it "
                 f"cannot be converted to the model's opset {self._version}: {reason(error)}"
             ) from None
         tensors = [
@@ -214,11 +214,6 @@ def _tensor() -> "onnx.TypeProto":
     return found
 
 
-def _own_version(entries: Any) -> int | None:
-    """The version of ONNX's own operators in a list of opsets."""
-    return max((entry.version for entry in entries if entry.domain in OWN_DOMAINS), default=None)
-
-
 def _since(operator: str, version: int) -> int:
     """The opset that brought an operator as it is in ``version``; 0 where there is none."""
     from onnx import defs
@@ -227,6 +222,3 @@ def _since(operator: str, version: int) -> int:
         return int(defs.get_schema(operator, version, "").since_version)
     except Exception:
         return 0
-
-
-__all__ = ["inline_functions", "types_of"]

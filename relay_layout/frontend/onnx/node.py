@@ -1,4 +1,8 @@
-"""One ONNX node as a converter sees it."""
+"""One ONNX node as a converter sees it.
+
+An input is a numpy array where it is known at compile time, and a Relax expression where it is not. What a
+converter cannot do raises :class:`.Unsupported`, of which the importer makes an error that names the node.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ from relay_layout.frontend.onnx.limits import RowLimits
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, is_empty
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,10 @@ class Node:
             raise Unsupported(f"has axis {axis} where there are {rank} dimensions")
         return axis % rank
 
+    def axis_given(self, rank: int, *, default: int) -> int:
+        """The attribute ``axis``, counted from the front."""
+        return self.axis(int(self.attributes.get("axis", default)), rank)
+
     def axes(self, axes: Sequence[int], rank: int) -> list[int]:
         """Distinct axes, ascending, counted from the front."""
         normalized = sorted(self.axis(int(axis), rank) for axis in axes)
@@ -162,8 +170,8 @@ class Node:
         present = shape_of(value)
         if len(present) == len(shape) and all(map(same, present, shape)):
             return value
-        if any(isinstance(extent, int) and extent == 0 for extent in shape):
-            # Relax takes 0 for the extent that there was; what has no elements needs no source.
+        if is_empty(shape):
+            # What has no elements needs no source.
             return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(value))
         return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
 

@@ -226,6 +226,3 @@ def _is_float(node: Node) -> bool:
     from onnx import TensorProto
 
     return node.attributes["to"] in (TensorProto.FLOAT, TensorProto.DOUBLE)
-
-
-__all__ = ["Ratios"]

@@ -139,6 +139,3 @@ class Requirements:
             return f"{function}({parts[0]}, {parts[1]})"
         text = f"{parts[0]} {sign} {parts[1]}"
         return f"({text})" if inner else text
-
-
-__all__ = ["Requirements"]

@@ -71,6 +71,3 @@ def _is_float(value: Value) -> bool:
         return False
     sizes = shape_of(value)
     return is_static(sizes) and 0 < prod(map(int, sizes)) <= _MOST
-
-
-__all__ = ["RoundedSizes"]

@@ -129,6 +129,3 @@ def _for_each(node: Node, attribute: str, number: int) -> list[int]:
     if len(given) != number:
         raise Unsupported(f"has {attribute} {given} for {number} tensors")
     return given
-
-
-__all__ = ["scan"]

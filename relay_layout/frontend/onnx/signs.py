@@ -79,6 +79,3 @@ def _are_integers(value: Value) -> bool:
 def _number(value: Value) -> Extent:
     (number,) = (value.array if isinstance(value, Extents) else np.asarray(value)).reshape(-1)
     return simplify(number)
-
-
-__all__ = ["Signs"]

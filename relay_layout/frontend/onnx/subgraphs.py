@@ -175,5 +175,3 @@ SUBGRAPHS: Mapping[str, Callable[[Node, Surroundings], list[Value]]] = {
     "Scan": scan,
 }
 """What a node that holds graphs gives, by its operator."""
-
-__all__ = ["SUBGRAPHS"]

@@ -16,16 +16,14 @@ class ConvolutionOperator(NamedTuple):
     kernel_layout: str
 
 
-CONVOLUTIONS: Mapping[int, ConvolutionOperator] = {
+CONVOLUTIONS_BY_RANK: Mapping[int, ConvolutionOperator] = {
     1: ConvolutionOperator(relax.op.nn.conv1d, "NCW", "OIW"),
     2: ConvolutionOperator(relax.op.nn.conv2d, "NCHW", "OIHW"),
     3: ConvolutionOperator(relax.op.nn.conv3d, "NCDHW", "OIDHW"),
 }
 
-TRANSPOSED_CONVOLUTIONS: Mapping[int, ConvolutionOperator] = {
+TRANSPOSED_BY_RANK: Mapping[int, ConvolutionOperator] = {
     1: ConvolutionOperator(relax.op.nn.conv1d_transpose, "NCW", "IOW"),
     2: ConvolutionOperator(relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
     3: ConvolutionOperator(relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
 }
-
-__all__ = ["CONVOLUTIONS", "TRANSPOSED_CONVOLUTIONS", "ConvolutionOperator"]

@@ -33,6 +33,3 @@ def transform_matrix(extent: int, parts: int, length: int, *, inverse: bool, one
     of_real = transform(unit, length)
     columns = [of_real, 1j * of_real][:parts]
     return np.stack([np.stack([column.real, column.imag], -1) for column in columns], 1)
-
-
-__all__ = ["LARGEST_MATRIX", "matrix_shape", "transform_matrix"]

@@ -50,6 +50,3 @@ def _every(emit: Emit, count: Extent, stride: int, before: int) -> Expression:
 
 def _scaled(emit: Emit, values: Expression, step: Extent) -> Expression:
     return emit(relax.op.multiply(values, scalar(emit, step)))
-
-
-__all__ = ["places_of_maxima"]

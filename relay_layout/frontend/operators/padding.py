@@ -47,6 +47,3 @@ def read_beyond(emit: Emit, data: Expression, axis: int, bounds: Sequence[Extent
         from_last = emit(relax.op.subtract(last, emit(relax.op.abs(places))))
         inside = relax.op.subtract(last, emit(relax.op.abs(from_last)))
     return relax.op.take(data, emit(inside), axis, mode="clip")
-
-
-__all__ = ["filled_beyond", "padded", "read_beyond"]

@@ -15,6 +15,3 @@ def open_range(emit: Emit, start: Extent, stop: Extent, step: Extent, dtype: str
         return relax.op.arange(start, stop, step, dtype)
     ascending = relax.op.arange(simplify(0 - start), simplify(0 - stop), -step, dtype)
     return relax.op.negative(emit(ascending))
-
-
-__all__ = ["open_range"]

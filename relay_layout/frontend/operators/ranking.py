@@ -23,6 +23,3 @@ def best_elements(builder: Any, data: Any, number: Extent, axis: int, *, largest
         return [relax.TupleGetItem(found, index) for index in range(2)]
     ordered = builder.emit(relax.op.topk(data, -1, axis, "both", largest, "int64"))
     return [first_elements(builder, relax.TupleGetItem(ordered, index), axis, number) for index in range(2)]
-
-
-__all__ = ["best_elements", "first_elements"]

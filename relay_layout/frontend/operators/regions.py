@@ -23,6 +23,3 @@ def averaged_regions(
     return relax.op.vision.roi_align(
         image, regions, size, scale, samples, aligned=moved, layout="NCHW", mode="avg"
     )
-
-
-__all__ = ["averaged_regions"]

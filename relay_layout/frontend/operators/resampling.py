@@ -238,6 +238,3 @@ def _known_matrix(axis: ResizedAxis, weight: Callable[..., Any], around: int) ->
     found[0] += wide[:around].sum(0)
     found[-1] += wide[around + axis.before :].sum(0)
     return np.asarray(found / found.sum(0))
-
-
-__all__ = ["NUMPY", "TENSOR", "Formula", "Resampling", "ResizedAxis", "weight_at"]

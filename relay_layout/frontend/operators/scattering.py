@@ -31,14 +31,16 @@ def scattered(
     return found
 
 
+def cut_axes(shape: Sequence[Any], begins: Sequence[Any], ends: Sequence[Any]) -> list[int]:
+    """The axes along which ``begins`` and ``ends`` are not known to leave all of a tensor."""
+    sides = enumerate(zip(begins, ends, shape, strict=True))
+    return [axis for axis, (begin, end, extent) in sides if not (same(begin, 0) and same(end, extent))]
+
+
 def block(emit: Emit, data: Expression, begins: Sequence[Any], ends: Sequence[Any]) -> Expression:
     """The part of ``data`` from ``begins`` to ``ends``; ValueError where it may be smaller than that."""
     shape = shape_of(data) or ()
-    axes = [
-        axis
-        for axis, (begin, end) in enumerate(zip(begins, ends, strict=True))
-        if not (same(begin, 0) and same(end, shape[axis]))
-    ]
+    axes = cut_axes(shape, begins, ends)
     if not axes:
         return data
     first, last = [begins[axis] for axis in axes], [ends[axis] for axis in axes]
@@ -50,6 +52,3 @@ def block(emit: Emit, data: Expression, begins: Sequence[Any], ends: Sequence[An
                 "give the model's inputs fixed shapes (--input-shape)"
             )
     return emit(relax.op.strided_slice(data, axes, first, last, assume_inbound=True))
-
-
-__all__ = ["block", "scattered"]

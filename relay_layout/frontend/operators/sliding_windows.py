@@ -92,6 +92,3 @@ class Window:
             offsets.append(begin)
             parts.append(emit(read))
         return offsets, parts
-
-
-__all__ = ["Window"]

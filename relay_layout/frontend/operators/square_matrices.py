@@ -18,6 +18,3 @@ def of_square_matrices(builder: Any, compute: Callable[[Any], Any], data: Expres
     found = builder.emit(relax.TupleGetItem(found, 0))
     own = list(shape_of(found) or ())[1:]
     return builder.emit(relax.op.reshape(found, relax.ShapeExpr([*extents[:-2], *own])))
-
-
-__all__ = ["of_square_matrices"]

@@ -48,6 +48,3 @@ def batch_to_space(emit: Emit, data: Any, block: Sequence[int], crops: Sequence[
     begin = [int(pair[0]) for pair in crops]
     end = [extent - int(pair[1]) for extent, pair in zip(more, crops, strict=True)]
     return relax.op.strided_slice(emit(whole), list(range(1, count + 1)), begin, end)
-
-
-__all__ = ["batch_to_space", "space_to_batch"]

@@ -193,6 +193,3 @@ def _computed(expression: Any) -> list[Array]:
     value = bindings[-1].value if bindings else folded.body
     fields = value.fields if isinstance(value, relax.Tuple) else [value]
     return [field.value.numpy() for field in fields if isinstance(field, ir.GenericConst)]
-
-
-__all__ = ["Converter"]

@@ -1,4 +1,7 @@
-"""Import of TensorFlow Lite models."""
+"""Import of TensorFlow Lite models: the file, and the names and quantization of its inputs and outputs.
+
+Operators are read by :mod:`relay_layout.frontend.tflite.converter`.
+"""
 
 import os
 import warnings
@@ -135,6 +138,3 @@ def _quantization(tensor: Any) -> list[list[float]]:
     points = [float(found.ZeroPoint(place)) for place in range(found.ZeroPointLength())]
     axis = [float(found.QuantizedDimension())] if len(scales) > 1 else []
     return [scales, points or [0.0] * len(scales), axis]
-
-
-__all__ = ["from_tflite", "module_of", "parsed"]

@@ -152,6 +152,3 @@ class QuantizedConverter(OperatorConverter):
 def numbers(value: Any) -> NDArray[Any]:
     """A scale or a zero point, which TVM's converter holds as a constant."""
     return np.asarray(value.value.numpy() if isinstance(value, ir.GenericConst) else value)
-
-
-__all__ = ["QuantizedConverter", "numbers"]

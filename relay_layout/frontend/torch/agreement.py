@@ -222,6 +222,3 @@ def _is_of(held: Extent, extent: Extent) -> bool:
     if not isinstance(extent, tirx.Var) or isinstance(held, int) or same_extent(held, extent):
         return False
     return any(extent.same_as(variable) for variable in tirx.analysis.undefined_vars(held))
-
-
-__all__ = ["agreeing"]

@@ -139,16 +139,3 @@ def check_types(program: Any, label: str) -> None:
                 f"{label}: {what} '{node.name}' is {str(value.dtype).removeprefix('torch.')}, which is not "
                 "supported; make it float16 or float32 and export again"
             )
-
-
-__all__ = [
-    "all_names",
-    "check_arguments",
-    "check_types",
-    "input_names",
-    "input_tensors",
-    "open_sizes",
-    "outputs",
-    "without_constants",
-    "written",
-]

@@ -91,6 +91,3 @@ def _check_operation(node: Any, label: str) -> None:
             f"{label}: node '{node.name}' ({name}) draws random numbers, which is not supported; call eval() "
             "before export, or make the numbers an input"
         )
-
-
-__all__ = ["check_operations", "check_outputs", "without_checks"]

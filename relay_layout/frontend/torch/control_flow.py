@@ -314,6 +314,3 @@ def _value(node: Any) -> Any:
         return node.target(*arguments, **options)
     with mode, torch.no_grad():
         return node.target(*arguments, **options)
-
-
-__all__ = ["BRANCH", "LOOP", "SCAN", "Call", "settled"]

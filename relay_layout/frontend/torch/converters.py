@@ -103,6 +103,3 @@ def is_convertible(name: str) -> bool:
 @cache
 def _of_tvm() -> frozenset[str]:
     return frozenset(name for name in ExportedProgramImporter().convert_map if isinstance(name, str))
-
-
-__all__ = ["converters", "is_convertible", "known_names"]

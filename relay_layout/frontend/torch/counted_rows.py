@@ -69,6 +69,3 @@ def _written(extent: torch.SymInt, sizes: Mapping[str, str]) -> str | None:
         return None
     names = {symbol: type(symbol)(sizes[str(symbol)]) for symbol in expression.free_symbols}
     return str(expression.xreplace(names))
-
-
-__all__ = ["row_conditions"]

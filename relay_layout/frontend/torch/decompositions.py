@@ -151,6 +151,3 @@ def _first(rule: Rule, other: Rule | None) -> Rule:
         return other(*arguments, **options) if result is NotImplemented and other is not None else result
 
     return decompose
-
-
-__all__ = ["apart"]

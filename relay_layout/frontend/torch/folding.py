@@ -119,6 +119,3 @@ def _replace(program: Any, node: Any, value: torch.Tensor, name: str) -> None:
     program.constants[placeholder.name] = value.contiguous()
     node.replace_all_uses_with(placeholder)
     graph.erase_node(node)
-
-
-__all__ = ["constants_of", "fold_constants", "folded"]

@@ -51,6 +51,3 @@ def _graphs(module: Any) -> Iterator[Any]:
         held = held_graph(node)
         if held is not None:
             yield from _graphs(held)
-
-
-__all__ = ["CONTROL_FLOW", "all_graphs", "all_nodes", "counted_by_data", "held_graph"]

@@ -98,6 +98,3 @@ def _input(path: Sequence[Any], names: Sequence[str]) -> str:
     if name not in names:
         raise ValueError(name)
     return name
-
-
-__all__ = ["conditions", "rewritten"]

@@ -165,6 +165,3 @@ def _definitions(solved: Mapping[tirx.Var, Extent]) -> list[Any]:
         kind = relax.ShapeType([variable])
         bindings.append(relax.MatchCast(relax.Var(f"{variable.name}_count", kind), shape, kind))
     return bindings
-
-
-__all__ = ["with_plain_extents", "with_shapes"]

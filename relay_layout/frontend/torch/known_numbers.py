@@ -70,6 +70,3 @@ def _of_guards(program: Any) -> Iterator[tuple[sympy.Expr, sympy.Integer]]:
 def _is_computed(size: Any) -> bool:
     """Whether a size is open, and not one of an input."""
     return isinstance(size, torch.SymInt) and not (size.node.expr.is_Symbol or size.node.expr.is_Integer)
-
-
-__all__ = ["Numbers", "known", "known_numbers", "put_known_numbers"]

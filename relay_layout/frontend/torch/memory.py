@@ -161,5 +161,3 @@ CONVERTERS: dict[str, Converter] = {
     "empty_permuted.default": _empty,
 }
 """Converters that TVM's importer lacks or gets wrong, by the names that it has for operations."""
-
-__all__ = ["CONVERTERS", "check_strides", "declared_orders"]

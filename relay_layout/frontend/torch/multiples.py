@@ -136,6 +136,3 @@ def _expression(node: ast.AST, symbols: Mapping[tuple[str, int], str], sizes: Ma
         case ast.Call(func=ast.Name(id=name), args=[one, other]) if name in _EXTREMES:
             return _EXTREMES[name](of(one), of(other))
     raise ValueError(ast.unparse(node))
-
-
-__all__ = ["ask_for_multiples"]

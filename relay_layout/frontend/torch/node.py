@@ -42,6 +42,3 @@ def is_negative(number: Any) -> bool:
         return value < 0
     inner = getattr(value, "node", None)
     return inner is not None and inner.has_hint() and inner.hint < 0
-
-
-__all__ = ["Converter", "argument", "dtype_name", "is_negative", "is_read", "result_dtype", "value_of"]

@@ -255,6 +255,3 @@ def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
             "such as (0, 2, 3, 1) for NHWC over NCHW"
         )
     return [int(axis) for axis in order]
-
-
-__all__ = ["exported", "from_torch"]

@@ -3,8 +3,6 @@
 They are computed by the numbers that the weights stand for, without rounding data and states to bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,25 +28,19 @@ class Cell(torch.nn.Module):
         return [getattr(self, f"part_{place}") for place in range(count)]
 
 
-def _flat(cells: Sequence[Cell], has_biases: bool) -> list[Any]:
-    return [part for cell in cells for part in cell.parts(4 if has_biases else 2)]
+def _layers(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A recurrent ``operation`` of aten, on such cells in place of its flat list of tensors."""
+
+    def run(data: Any, states: Any, cells: Sequence[Cell], biases: bool, *options: Any) -> Any:
+        layers, dropout, _, both_ways, batch_first = options[:5]
+        flat = [part for cell in cells for part in cell.parts(4 if biases else 2)]
+        return operation(data, states, flat, biases, layers, dropout, False, both_ways, batch_first)
+
+    return run
 
 
-def _lstm(data: Any, states: list[Any], cells: Sequence[Cell], biases: bool, *options: Any) -> Any:
-    layers, dropout, _, both_ways, batch_first = options[:5]
-    flat = _flat(cells, biases)
-    return torch.ops.aten.lstm.input(
-        data, states, flat, biases, layers, dropout, False, both_ways, batch_first
-    )
-
-
-def _gru(data: Any, state: Any, cells: Sequence[Cell], biases: bool, *options: Any) -> Any:
-    layers, dropout, _, both_ways, batch_first = options[:5]
-    flat = _flat(cells, biases)
-    return torch.ops.aten.gru.input(data, state, flat, biases, layers, dropout, False, both_ways, batch_first)
-
-
-RECURRENT: Mapping[str, Callable[..., Any]] = {"quantized_gru": _gru, "quantized_lstm": _lstm}
+RECURRENT: Mapping[str, Callable[..., Any]] = {
+    "quantized_gru": _layers(torch.ops.aten.gru.input),
+    "quantized_lstm": _layers(torch.ops.aten.lstm.input),
+}
 """Operations of aten on such cells."""
-
-__all__ = ["RECURRENT", "Cell"]

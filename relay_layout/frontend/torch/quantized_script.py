@@ -277,7 +277,6 @@ def _concatenated(parts: Sequence[_Quantized], axis: int, scale: float, zero_poi
 
 
 def _leaky_relu(data: _Quantized, slope: float, in_place: bool, scale: float, zero_point: int) -> _Quantized:
-    del in_place
     real = functional.leaky_relu(data.real(), slope)
     return _quantized(real, scale, zero_point, data.values.dtype)
 
@@ -370,6 +369,3 @@ def _limits(dtype: torch.dtype) -> tuple[int, int]:
 
 def _none() -> Any:
     return torch._C.NoneType.get()
-
-
-__all__ = ["QuantizedScript"]

@@ -31,6 +31,3 @@ def _is_pure(operation: Any) -> bool:
         return not isinstance(operation, torch._ops.HigherOrderOperator)
     random = torch.Tag.nondeterministic_seeded in operation.tags
     return not random and not operation._schema.is_mutable
-
-
-__all__ = ["once"]

@@ -383,6 +383,3 @@ def _spec(spec: Any, result: Any) -> Any:
         argument.name = result.name
     found.arg = argument
     return found
-
-
-__all__ = ["Unsuited", "retraced", "with_module"]

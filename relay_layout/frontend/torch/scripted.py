@@ -5,8 +5,6 @@ module is run an operation at a time on integers with their scales beside them, 
 operations of PT2E quantization.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,6 +69,3 @@ def _converter() -> Callable[[Any, Sequence[Any]], Any]:
         ) from None
     converter: Callable[[Any, Sequence[Any]], Any] = TS2EPConverter
     return converter
-
-
-__all__ = ["export_scripted", "is_scripted"]

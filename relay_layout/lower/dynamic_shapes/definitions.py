@@ -61,6 +61,3 @@ def _used(binding: relax.Binding) -> list[relax.Var]:
 
 def _variables(parts: Iterable[object]) -> list[relax.Var]:
     return [variable for part in parts for variable in nodes_of(part, relax.Var)]
-
-
-__all__ = ["define_before_use"]

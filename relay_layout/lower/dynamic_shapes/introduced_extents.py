@@ -46,6 +46,3 @@ def _extents(kind: tvm.ir.Type) -> list[tvm.ir.Expr]:
         return [extent for field in kind.fields for extent in _extents(field)]
     shape = getattr(kind, "shape", None)
     return list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
-
-
-__all__ = ["prevent_fusion_of_new_extents"]

@@ -24,6 +24,3 @@ def extent_variable(
     variable = tirx.Var(name, "int64")
     builder.match_cast(builder.emit(relax.op.tensor_to_shape(found)), relax.ShapeType([variable]))
     return variable
-
-
-__all__ = ["extent_variable"]

@@ -38,8 +38,7 @@ def of_typical_size(workload: ConvolutionWorkload) -> ConvolutionWorkload:
 
 def _at_least_a_window(workload: ConvolutionWorkload, side: int, size: int) -> Any:
     axis = workload.along(side)
-    window = axis.dilation * (axis.taps - 1) + 1
-    return max(typical_extent(axis.extent, size), window - axis.pad_before - axis.pad_after, 1)
+    return max(typical_extent(axis.extent, size), axis.window - axis.pad_before - axis.pad_after, 1)
 
 
 def typical_extent(extent: Extent, size: int) -> int:
@@ -52,6 +51,3 @@ def typical_extent(extent: Extent, size: int) -> int:
     except tvm.error.InternalError:
         return size
     return found if isinstance(found, int) else size
-
-
-__all__ = ["IMAGE", "of_typical_size", "typical_extent"]

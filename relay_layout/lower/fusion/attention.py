@@ -25,6 +25,7 @@ from relay_layout.ir import (
     shape_of,
     simplify_bindings,
     with_new_variables,
+    with_operands,
     with_values,
 )
 from relay_layout.lower.fusion.batches import ARITHMETIC, PRODUCT, SOFTMAX, regroup_batches
@@ -238,7 +239,4 @@ def _call(builder: relax.BlockBuilder, group: Group, values: Mapping[relax.Var, 
 
 
 def _with_operands(call: relax.Call, given: Any) -> relax.Call:
-    return relax.Call(call.op, [given(operand) for operand in call.args], call.attrs, call.ty_args)
-
-
-__all__ = ["join_attention"]
+    return with_operands(call, [given(operand) for operand in call.args])

@@ -21,6 +21,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
+    with_operands,
 )
 
 Shape = list[Any]
@@ -64,9 +65,7 @@ class _Regrouping(PyExprMutator):
         if least < 3 or ranks[0] == ranks[1] or set(_shape(product)[:-least]) != {1}:
             return None
         operands = [self._view(operand, _shape(operand)[-least:]) for operand in product.args]
-        found: relax.Call = self.builder_.normalize(
-            relax.Call(product.op, operands, product.attrs, product.ty_args)
-        )
+        found: relax.Call = self.builder_.normalize(with_operands(product, operands))
         return found
 
     def _of_operands(self, view: relax.Call) -> Expression:
@@ -75,7 +74,7 @@ class _Regrouping(PyExprMutator):
         if made is not None and _regroups(old, new):
             operands = self._regrouped(made, old, new)
             if operands is not None:
-                return relax.Call(made.op, operands, made.attrs, made.ty_args)
+                return with_operands(made, operands)
         source = self._source(view)
         return source if structural_equal(_shape(source), new) else view
 
@@ -116,7 +115,7 @@ class _Regrouping(PyExprMutator):
             # A reshape behind scores would come between them and their softmax.
             return product
         second = self._view(product.args[1], [*_shape(source)[:-2], *_shape(product.args[1])[-2:]])
-        found = self.builder_.emit(relax.Call(product.op, [source, second], product.attrs, product.ty_args))
+        found = self.builder_.emit(with_operands(product, [source, second]))
         return relax.op.reshape(found, _shape(product))
 
     def _follows(self, tensor: Expression, wanted: Callable[[relax.Call], bool]) -> bool:
@@ -185,6 +184,3 @@ def _shared(old: Shape, new: Shape) -> int:
     """How many extents both end with."""
     pairs = zip(reversed(old), reversed(new), strict=False)
     return [*(structural_equal(*pair) for pair in pairs), False].index(False)
-
-
-__all__ = ["ARITHMETIC", "PRODUCT", "SOFTMAX", "regroup_batches"]

@@ -46,6 +46,3 @@ def _elements(expression: relax.Expr) -> int:
     """The number of elements of a tensor; 0 where it is symbolic."""
     shape = shape_of(expression) if isinstance(expression.ty, relax.TensorType) else None
     return size_in_bytes(shape, "int8") if shape is not None and is_static(shape) else 0
-
-
-__all__ = ["prevent_fusion_of_broadcasts"]

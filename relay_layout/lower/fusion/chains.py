@@ -45,6 +45,3 @@ def _binds(function: tvm.ir.BaseFunc) -> bool:
 
 def _is_elementwise(function: tirx.PrimFunc) -> bool:
     return int(function_attributes(function).get(PATTERN, OPAQUE)) <= INJECTIVE
-
-
-__all__ = ["limit_chain_length"]

@@ -23,6 +23,3 @@ def function_calls(function: relax.Function) -> dict[relax.Var, relax.Call]:
 def called_attributes(module: tvm.IRModule, call: relax.Call) -> dict[str, Any]:
     """The attributes of the function that a call is of."""
     return function_attributes(module[call.args[0]])
-
-
-__all__ = ["called_attributes", "function_calls", "is_function_call"]

@@ -15,6 +15,3 @@ def fuse_lookups(module: tvm.IRModule) -> tvm.IRModule:
     calls = function_calls(module["main"])
     found = {variable: call for variable, call in calls.items() if LOOKUP in called_attributes(module, call)}
     return with_pattern(module, found, ELEMENTWISE)
-
-
-__all__ = ["fuse_lookups"]

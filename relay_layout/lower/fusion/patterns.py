@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import tvm
 from tvm import relax
 
-from relay_layout.ir import copy_of, with_values
+from relay_layout.ir import copy_of, with_operands, with_values
 from relay_layout.lower.fusion.function_calls import function_calls
 
 PATTERN = "op_pattern"
@@ -43,24 +43,10 @@ def with_pattern(module: tvm.IRModule, calls: Mapping[relax.Var, relax.Call], pa
         updated.update_func(function, changed[function])
     moved = {
         # With its type, without which TVM does not find "main" among functions.
-        variable: builder.normalize(
-            relax.Call(call.op, [own[call.args[0]], *call.args[1:]], call.attrs, call.ty_args)
-        )
+        variable: builder.normalize(with_operands(call, [own[call.args[0]], *call.args[1:]]))
         for variable, call in calls.items()
         if call.args[0] in own
     }
     if moved:
         updated.update_func(module.get_global_var("main"), with_values(module["main"], moved))
     return updated
-
-
-__all__ = [
-    "BROADCAST",
-    "ELEMENTWISE",
-    "INJECTIVE",
-    "OPAQUE",
-    "OUT_ELEMENTWISE_FUSABLE",
-    "PATTERN",
-    "PRIMITIVE",
-    "with_pattern",
-]

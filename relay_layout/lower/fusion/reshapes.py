@@ -29,6 +29,3 @@ def _is_analysed(function: tirx.PrimFunc) -> bool:
     except tvm.error.InternalError:
         return False
     return True
-
-
-__all__ = ["rewrite_reshapes"]

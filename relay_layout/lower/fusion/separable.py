@@ -158,6 +158,3 @@ def _inlined(builder: relax.BlockBuilder, group: relax.Function, arguments: list
     for binding in bindings_of(group):
         known[binding.var] = builder.emit(structural_map(binding.value, (relax.Var, renamed)))
     return known[group.body.body]
-
-
-__all__ = ["FusionDecision", "if_faster", "join_separable"]

@@ -46,5 +46,3 @@ COMMON_LEGALIZERS: dict[str, Legalizer] = {
     "take": take_call,
 }
 """By operator."""
-
-__all__ = ["COMMON_LEGALIZERS", "Legalizer"]

@@ -268,18 +268,3 @@ def constant_workload(
 
 def _out_layout(attributes: Any) -> str:
     return str(attributes.out_layout or attributes.data_layout)
-
-
-__all__ = [
-    "call_compute",
-    "call_form",
-    "call_winograd",
-    "chosen_knobs",
-    "constant_convolution",
-    "constant_workload",
-    "convolution_options",
-    "has_dynamic_images",
-    "packed_weight",
-    "stored_weight",
-    "typical_workload",
-]

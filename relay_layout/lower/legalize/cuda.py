@@ -344,13 +344,3 @@ def _winograd_call(
         "conv2d_winograd",
         products,
     )
-
-
-__all__ = [
-    "CHANNELS_LAST",
-    "cuda_legalization_map",
-    "depthwise_call",
-    "is_blocked",
-    "product_call",
-    "with_channels",
-]

@@ -19,8 +19,8 @@ from relay_layout.lower.legalize.integers import Kernel, plain_loops
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.cuda import CudaTarget, padded_channels
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS
-from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
+from topi_ext.workload import BYTES, ConvolutionWorkload
 
 
 def integer_kernel(target: CudaTarget) -> Kernel:
@@ -78,8 +78,5 @@ def _has_kernel(workload: ConvolutionWorkload, target: CudaTarget) -> bool:
     layouts = {workload.data_layout, workload.out_layout}
     if workload.is_depthwise:
         fits = layouts == {"NHWC"} and workload.batch <= MOST_BLOCKS
-        return fits and workload.dtype in INTEGERS
+        return fits and workload.dtype in BYTES
     return layouts in ({"NHWC"}, {"NWC"}, {"WC"}) and target.multiplies_bytes(workload.dtype)
-
-
-__all__ = ["integer_kernel"]

@@ -8,6 +8,3 @@ from relay_layout.ir import Expression
 def default_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """What TVM's own legalization makes of a call of an operator that has one."""
     return call.op.get_attr("FLegalize")(builder, call)
-
-
-__all__ = ["default_call"]

@@ -13,7 +13,7 @@ from relay_layout.ir import (
     dtype_of,
     operator_name,
     shape_of,
-    with_attributes,
+    with_operands,
 )
 from relay_layout.lower.fusion.patterns import ELEMENTWISE, PATTERN
 from relay_layout.lower.legalize.default import default_call
@@ -98,7 +98,7 @@ def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         )
         return builder.emit(made, name_hint=name)
 
-    plain = with_attributes(call, [dividend, chosen("divisor", trapping, 1)])
+    plain = with_operands(call, [dividend, chosen("divisor", trapping, 1)])
     if -1 not in trapping or operator_name(call) in _REMAINDERS:
         return default_call(builder, plain)
     quotient = builder.emit(default_call(builder, plain), name_hint="quotient")
@@ -130,7 +130,7 @@ def ordered_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if dtype_of(call.args[0]) != "bool":
         return default_call(builder, call)
     widened = [builder.emit(relax.op.astype(operand, "uint8")) for operand in call.args]
-    found = builder.emit(with_attributes(call, widened))
+    found = builder.emit(with_operands(call, widened))
     return found if dtype_of(found) == dtype_of(call) else relax.op.astype(found, dtype_of(call))
 
 
@@ -229,20 +229,3 @@ ORDERS = "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"
 _REMAINDERS = "mod", "floor_mod"
 
 QUOTIENTS = "divide", "floor_divide", *_REMAINDERS
-
-__all__ = [
-    "COMPUTES",
-    "EQUALITIES",
-    "ORDERS",
-    "QUOTIENTS",
-    "difference_call",
-    "equality_call",
-    "full_call",
-    "negation_call",
-    "negative_call",
-    "ordered_call",
-    "power_call",
-    "quotient_call",
-    "sign_call",
-    "transcendental_call",
-]

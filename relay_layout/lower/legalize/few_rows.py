@@ -77,6 +77,3 @@ class _ByRows(PyExprMutator):
         if not isinstance(depth, int) or depth == 0 or depth % self.lanes:
             return False
         return not isinstance(number, int) or number >= self.lanes
-
-
-__all__ = ["multiply_by_rows"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import relax, te, tirx
 
-from relay_layout.ir import Expression, shape_of, with_attributes
+from relay_layout.ir import Expression, shape_of, with_attributes, with_operands
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
 from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.selection import chosen
@@ -59,13 +59,10 @@ def _of_places_within(
             within, data, places, primfunc_name_hint="places_within", primfunc_attrs={PATTERN: INJECTIVE}
         )
     )
-    return default_call(builder, builder.normalize(with_attributes(call, [data, known])))
+    return default_call(builder, builder.normalize(with_operands(call, [data, known])))
 
 
 def _within_extent(place: Any, extent: Any) -> Any:
     """A place along an axis of that extent: from the front, and the nearest that there is."""
     from_front = tirx.Select(place < 0, place + extent, place)
     return te.max(te.min(from_front, extent - 1), tirx.const(0, place.ty.dtype))
-
-
-__all__ = ["gather_elements_call", "gather_nd_call", "take_call"]

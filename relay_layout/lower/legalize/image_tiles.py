@@ -256,6 +256,3 @@ def _places(layout: str) -> tuple[int, int, int]:
 def _dimensions(layout: str) -> list[str]:
     """The axis of each dimension in memory; a blocked axis appears twice, its outer part first."""
     return [axis for axis, _ in physical_axes(layout)]
-
-
-__all__ = ["tiled_call"]

@@ -221,6 +221,3 @@ def _plain(layout: str) -> str:
 def _kept(tensor: te.Tensor, index: Sequence[tirx.Var]) -> list[Any]:
     """``index`` into a tensor whose axes may have extent one."""
     return [0 if int(extent) == 1 else place for extent, place in zip(tensor.shape, index, strict=True)]
-
-
-__all__ = ["Kernel", "lower_integers", "multiplies_bytes", "plain_loops"]

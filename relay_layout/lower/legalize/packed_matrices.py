@@ -24,6 +24,3 @@ class PackedMatrices:
             rows = constant_array(matrix)[begin : begin + form.in_channels]
             self._known[key] = matrix, constant(stored_weight(rows.T[:, :, None, None], form))
         return self._known[key][1]
-
-
-__all__ = ["PackedMatrices"]

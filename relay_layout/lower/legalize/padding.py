@@ -48,6 +48,3 @@ def _within(mode: str, place: Any, extent: Any) -> Any:
         return tirx.indexmod(place + extent, extent)
     mirrored = tirx.Select(place < 0, -place, place)
     return tirx.Select(mirrored < extent, mirrored, 2 * extent - 2 - mirrored)
-
-
-__all__ = ["pad_call"]

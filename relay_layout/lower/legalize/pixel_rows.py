@@ -268,6 +268,3 @@ def _every(data: te.Tensor, shape: Any, strides: list[int]) -> te.Tensor:
         return data(image, *(at * stride for at, stride in zip(pixel, strides, strict=True)), channel)
 
     return te.compute(list(shape), element, name="every_pixel_read")
-
-
-__all__ = ["by_pixel_rows"]

@@ -111,6 +111,3 @@ def adaptive_pooling_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
         return te.compute(total.shape, lambda *index: total(*index) / pixels.astype(tensor.dtype))
 
     return builder.call_te(mean, data, primfunc_name_hint="global_avg_pool2d")
-
-
-__all__ = ["adaptive_pooling_call", "plain_pooling_call", "pooling_call"]

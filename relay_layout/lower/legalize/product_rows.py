@@ -18,7 +18,7 @@ from relay_layout.ir import (
     operator_name,
     rebuild_functions,
     shape_of,
-    with_attributes,
+    with_operands,
 )
 from relay_layout.lower.row_mutator import RowMutator
 
@@ -46,7 +46,7 @@ class _Rows(RowMutator):
         if not _is_of_few_rows(call):
             return None
         data, weight = call.args
-        return with_attributes(call, [self.rows_of(data), weight])
+        return with_operands(call, [self.rows_of(data), weight])
 
     def new_rows(self, data: Expression) -> Expression:
         *outer, columns = shape_of(data) or ()
@@ -75,6 +75,3 @@ def _is_of_few_rows(product: relax.Call) -> bool:
     *leading, rows, _ = shape
     most = ENOUGH_ROWS if is_static(shape) else 2
     return isinstance(rows, int) and rows < most and any(extent != 1 for extent in leading)
-
-
-__all__ = ["multiply_as_rows"]

@@ -70,6 +70,3 @@ class _Unrolling(PyExprMutator):
         if operator_name(call) != RECURRENT or not self.is_unrolled(call):
             return call
         return unrolled(self.builder_.emit, call)
-
-
-__all__ = ["unroll_layers"]

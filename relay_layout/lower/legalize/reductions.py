@@ -98,13 +98,3 @@ def first_place_in_vectors(builder: relax.BlockBuilder, call: relax.Call) -> Exp
     name = operator_name(call)
     compute = partial(first_place, largest=name == "argmax")
     return builder.call_te(compute, data, bool(call.attrs.keepdims), primfunc_name_hint=name)
-
-
-__all__ = [
-    "extreme_call",
-    "first_place_call",
-    "first_place_in_vectors",
-    "layer_norm_call",
-    "rms_norm_call",
-    "softmax_call",
-]

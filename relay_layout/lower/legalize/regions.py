@@ -57,6 +57,3 @@ def _reads_most(shape: Sequence[Any], regions: Sequence[Any] | None, bins: Bins)
     images, _, height, width = map(int, shape)
     places = int(regions[0]) * prod(bins.size) * max(bins.samples, 1) ** 2
     return places * _NEIGHBOURS >= images * height * width
-
-
-__all__ = ["roi_align_call"]

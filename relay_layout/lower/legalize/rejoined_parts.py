@@ -123,6 +123,3 @@ def _slice_of(run: Run) -> Expression:
     if (run.begin, run.end) == (0, extent):
         return run.tensor
     return relax.op.strided_slice(run.tensor, [run.axis], [run.begin], [run.end], assume_inbound=True)
-
-
-__all__ = ["Run", "merge_parts", "slice_bounds"]

@@ -151,6 +151,3 @@ def _image_axes(call: relax.Call) -> tuple[int, int]:
     """Which dimensions in memory rows and columns are."""
     axes = [axis for axis, _ in physical_axes(str(call.attrs.layout))]
     return axes.index("H"), axes.index("W")
-
-
-__all__ = ["resize2d_call", "whole_resize_call"]

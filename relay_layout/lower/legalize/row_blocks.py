@@ -58,6 +58,3 @@ def _joined(found: te.Tensor, goal: Any) -> te.Tensor:
         return found(row // BLOCK_ROWS, row % BLOCK_ROWS, index[-1])
 
     return te.compute(list(goal), element, name="join_rows")
-
-
-__all__ = ["BLOCK_ROWS", "in_blocks", "is_by_blocks"]

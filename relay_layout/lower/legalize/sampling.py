@@ -50,6 +50,3 @@ def grid_sample_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
         primfunc_attrs={PATTERN: OPAQUE, KEEPS_OPERANDS: [1]},
     )
     return builder.call_te(topi.transpose, sampled, (0, 3, 1, 2), primfunc_name_hint="grid_sample_channels")
-
-
-__all__ = ["FEWEST_CHANNELS", "grid_sample_call"]

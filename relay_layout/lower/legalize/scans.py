@@ -26,6 +26,3 @@ def scan_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         return scanned(tensor, int(axis), combine, dtype=str(call.ty.dtype), before=before)
 
     return builder.call_te(scan, data, primfunc_name_hint=operator_name(call))
-
-
-__all__ = ["SCANS", "scan_call"]

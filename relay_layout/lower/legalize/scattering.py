@@ -10,9 +10,9 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from relay_layout.ir import Expression, operator_name, rebuild_functions, shape_of, value_of
+from relay_layout.ir import Expression, is_empty, operator_name, rebuild_functions, shape_of, value_of
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute.scattering import REDUCTIONS, scattered
+from topi_ext.compute.scattering import COMBINATIONS, scattered
 
 Shape = Sequence[Any]
 
@@ -29,7 +29,7 @@ def scatter_rows(module: tvm.IRModule) -> tvm.IRModule:
 class _Rows(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
         call = super().visit_call_(call)
-        if operator_name(call) != "scatter_elements" or str(call.attrs.reduction) not in REDUCTIONS:
+        if operator_name(call) != "scatter_elements" or str(call.attrs.reduction) not in COMBINATIONS:
             return call
         data, places, updates = call.args
         source = value_of(self, places)
@@ -50,9 +50,9 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
     data, places, updates = call.args
     shape, extents = shape_of(data), shape_of(updates)
     reduction = str(call.attrs.reduction)
-    if shape is None or extents is None or reduction not in REDUCTIONS:
+    if shape is None or extents is None or reduction not in COMBINATIONS:
         return default_call(builder, call)
-    if _is_empty(extents):
+    if is_empty(extents):
         return data
     axis = int(call.attrs.axis) % len(shape)
     if not _are_alike(shape, extents, but=axis) or not _are_alike(shape_of(places), extents):
@@ -69,9 +69,9 @@ def scatter_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression
     data, places, updates = call.args
     shape, numbers, extents = shape_of(data), shape_of(places), shape_of(updates)
     reduction = str(call.attrs.reduction)
-    if shape is None or numbers is None or extents is None or reduction not in REDUCTIONS:
+    if shape is None or numbers is None or extents is None or reduction not in COMBINATIONS:
         return default_call(builder, call)
-    if _is_empty(extents):
+    if is_empty(extents):
         return data
     outer, depth = len(numbers) - 1, numbers[-1]
     if not isinstance(depth, int) or not 0 < depth <= len(shape):
@@ -128,17 +128,9 @@ def _reshaped(builder: relax.BlockBuilder, tensor: Expression, shape: Shape) -> 
     return builder.emit(builder.normalize(relax.op.reshape(tensor, shape)))
 
 
-def _is_empty(shape: Shape) -> bool:
-    """Whether there is known to be no element; what reshapes such tensors in TVM takes 0 for "as it was"."""
-    return any(isinstance(extent, int) and extent == 0 for extent in shape)
-
-
 def _are_alike(one: Shape | None, other: Shape | None, but: int | None = None) -> bool:
     """Whether extents are the same, all or all but that of one axis."""
     if one is None or other is None or len(one) != len(other):
         return False
     pairs = enumerate(zip(one, other, strict=True))
     return all(axis == but or structural_equal(left, right) for axis, (left, right) in pairs)
-
-
-__all__ = ["scatter_elements_call", "scatter_nd_call", "scatter_rows"]

@@ -60,6 +60,3 @@ def median_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``median``, of numbers that TVM sorts."""
     found = sort_call(builder, call)
     return default_call(builder, call) if found is call else found
-
-
-__all__ = ["median_call", "sort_call", "topk_call"]

@@ -170,6 +170,3 @@ def _convolution(call: relax.Call) -> Convolution | None:
     spatial, groups = CONVOLUTION_AXES[operator][2:], int(attributes.groups)
     image, kernel = (tuple(extents[name] for name in spatial) for extents in (data, weight))
     return Convolution(operator, data["N"], data["C"], weight["O"] * groups, image, kernel, groups)
-
-
-__all__ = ["by_phases", "phased_call", "spread", "stacked_weight"]

@@ -50,6 +50,3 @@ def reshape_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if any(not isinstance(extent, int) or extent == 0 for shape in shapes for extent in shape or ()):
         return call
     return default_call(builder, call)
-
-
-__all__ = ["merge_views", "reshape_call"]

@@ -14,6 +14,3 @@ def with_capabilities(module: tvm.IRModule, target: BuildTarget) -> tvm.IRModule
     module = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     module[CAPABILITIES] = function.with_attr("global_symbol", CAPABILITIES)
     return module
-
-
-__all__ = ["with_capabilities"]

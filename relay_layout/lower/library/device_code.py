@@ -53,6 +53,3 @@ def stored_code(library: Path) -> dict[str, bytes]:
         _, size = _ENTRY.unpack(ctypes.string_at(start, _ENTRY.size))
         found[name.decode()] = ctypes.string_at(start + _ENTRY.size, size)
         start += _ENTRY.size + size
-
-
-__all__ = ["SYMBOL", "assembly", "device_code", "stored_code"]

@@ -104,6 +104,3 @@ def _parts(functions: Functions, count: int) -> list[Functions]:
 def _work(function: tirx.PrimFunc) -> int:
     """How large a function is before its loops are unrolled."""
     return len(nodes_of(function.body, tirx.Var))
-
-
-__all__ = ["generate"]

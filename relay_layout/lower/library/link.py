@@ -81,7 +81,6 @@ def link_executable(
     command = link_command(machine)
 
     def link(output: str, objects: list[str], **options: Any) -> None:
-        del options
         folder = Path(output).parent
         extra = [str(assembly(device_code, folder))] if device_code else []
         if _ALONE not in command:

@@ -25,6 +25,3 @@ class Aliases:
     def root(self, variable: relax.Var) -> relax.Var:
         """The variable of the tensor that ``variable`` is another name or a view of, else itself."""
         return self._of.get(variable, variable)
-
-
-__all__ = ["Aliases"]

@@ -21,8 +21,9 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
-    with_body,
+    with_bindings,
     with_main,
+    with_operands,
 )
 from relay_layout.lower.dynamic_shapes.typical_size import IMAGE, typical_extent
 from relay_layout.lower.memory.aliases import Aliases
@@ -52,8 +53,7 @@ def share_dynamic_storages(module: tvm.IRModule) -> tvm.IRModule:
     shared = _Shared(function, bindings)
     if not shared.groups:
         return module
-    body = relax.SeqExpr([relax.BindingBlock(shared.rewritten())], function.body.body)
-    return with_main(module, with_body(function, body))
+    return with_main(module, with_bindings(function, shared.rewritten()))
 
 
 @dataclass
@@ -91,7 +91,7 @@ class _Group:
         """The binding of the first, of the largest size."""
         first = self.members[0]
         size = relax.ShapeExpr([_largest([member.size for member in self.members])])
-        call = relax.Call(first.call.op, [size, *first.call.args[1:]], first.call.attrs, first.call.ty_args)
+        call = with_operands(first.call, [size, *first.call.args[1:]])
         return relax.VarBinding(first.variable, call)
 
 
@@ -121,7 +121,7 @@ class _Shared:
                 continue
             elif operator_name(call) == TENSOR and call.args[0] in first:
                 operands = [first[call.args[0]], *call.args[1:]]
-                call = relax.Call(call.op, operands, call.attrs, call.ty_args)
+                call = with_operands(call, operands)
                 found.append(relax.VarBinding(variable, call))
             else:
                 found.append(binding)
@@ -225,6 +225,3 @@ def _largest(sizes: Sequence[Extent]) -> Any:
     for _, other in others:
         largest = tirx.max(largest, other)
     return largest
-
-
-__all__ = ["share_dynamic_storages"]

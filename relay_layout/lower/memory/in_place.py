@@ -26,8 +26,9 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
     size_in_bytes,
-    with_body,
+    with_bindings,
     with_main,
+    with_operands,
 )
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import (
@@ -74,8 +75,9 @@ def compute_in_place(module: tvm.IRModule) -> tvm.IRModule:
     plan = _Plan(module, bindings, function)
     if not plan.dropped:
         return module
-    body = relax.SeqExpr([relax.BindingBlock(plan.rewritten())], function.body.body)
-    return with_main(plan.variants.module(), with_body(function, body))
+    main = with_bindings(function, plan.rewritten())
+    # With the functions that rewriting made.
+    return with_main(plan.variants.module(), main)
 
 
 class _Plan:
@@ -271,7 +273,7 @@ class _Plan:
         offset = (part.offset - part.shift) * part.storage.element_bytes
         start = tirx.IntImm(str(call.args[1].ty), offset)
         arguments = [storages.of(part.storage), start, *call.args[2:]]
-        tensor = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+        tensor = with_operands(call, arguments)
         if offset == 0:
             return [relax.VarBinding(variable, tensor)]
         whole = relax.Var(f"{variable.name}_part", variable.ty)
@@ -308,6 +310,3 @@ def _is_copy(tensors: Sequence[Expression]) -> bool:
 
 def _size(call: relax.Call) -> int:
     return size_in_bytes([as_extent(extent) for extent in call.args[2].values], str(call.args[3].value))
-
-
-__all__ = ["CONCAT", "SLICE", "compute_in_place"]

@@ -13,7 +13,7 @@ from relay_layout.ir import (
     bindings_of,
     calls_global,
     is_static,
-    with_body,
+    with_bindings,
     with_functions,
     with_main,
 )
@@ -49,8 +49,7 @@ def plan_buffers(module: tvm.IRModule) -> tvm.IRModule:
         arguments = [*call.args, *(each.var for each in made)]
         changed = relax.Call(taking[call.op], arguments, call.attrs, call.ty_args)
         bindings += [*made, relax.VarBinding(binding.var, changed)]
-    body = relax.SeqExpr([relax.BindingBlock(bindings)], main.body.body)
-    return with_main(builder.get(), with_body(main, body))
+    return with_main(builder.get(), with_bindings(main, bindings))
 
 
 def _buffers(function: tirx.PrimFunc) -> list[tirx.Var]:
@@ -76,6 +75,3 @@ def _allocation(builder: relax.BlockBuilder, buffer: tirx.Var) -> relax.VarBindi
     shape = relax.ShapeExpr([as_extent(extent) for extent in buffer.shape])
     call = builder.normalize(relax.op.builtin.alloc_tensor(shape, str(buffer.dtype), 0))
     return relax.VarBinding(relax.Var(f"{buffer.name}_memory", call.ty), call)
-
-
-__all__ = ["plan_buffers"]

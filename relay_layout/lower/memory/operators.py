@@ -55,16 +55,3 @@ def definitions(function: relax.Function, bindings: Iterable[relax.Binding]) -> 
 def symbols_of(extent: Extent) -> set[tirx.Var]:
     """The symbolic variables of an extent."""
     return set() if isinstance(extent, int) else set(tirx.analysis.undefined_vars(extent))
-
-
-__all__ = [
-    "POINTED",
-    "RESHAPE",
-    "STORAGE",
-    "TENSOR",
-    "definitions",
-    "is_known",
-    "may_return_operand",
-    "symbols",
-    "symbols_of",
-]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tvm import relax, tirx
 
+from relay_layout.ir import with_operands
 from relay_layout.lower.memory.operators import is_known
 from relay_layout.lower.memory.strided import Rows
 
@@ -37,7 +38,7 @@ class SharedStorage:
         call = self.allocation_call
         (size,) = call.args[0].values
         enough = relax.ShapeExpr([size + self.last_begin])
-        return relax.Call(call.op, [enough, *call.args[1:]], call.attrs, call.ty_args)
+        return with_operands(call, [enough, *call.args[1:]])
 
 
 @dataclass
@@ -55,9 +56,7 @@ class _Storage:
     def allocation(self) -> relax.Binding:
         size = relax.ShapeExpr([tirx.IntImm("int64", self.size)])
         call = self.call
-        return relax.VarBinding(
-            self.variable, relax.Call(call.op, [size, *call.args[1:]], call.attrs, call.ty_args)
-        )
+        return relax.VarBinding(self.variable, with_operands(call, [size, *call.args[1:]]))
 
 
 @dataclass(frozen=True)
@@ -138,6 +137,3 @@ class PartStorages:
         free[0].size = max(free[0].size, size)
         free[0].busy.append((storage.first, storage.last))
         return free[0].variable
-
-
-__all__ = ["ALIGNMENT", "LiveRange", "Part", "PartStorages", "SharedStorage"]

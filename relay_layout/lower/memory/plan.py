@@ -110,6 +110,3 @@ def _fields(function: relax.Function) -> Sequence[relax.Var]:
     result = function.body.body
     bound = {binding.var: binding.value for binding in bindings_of(function)}
     return list(bound.get(result, result).fields)
-
-
-__all__ = ["PlannedStorage", "PlannedTensor", "planned_memory"]

@@ -144,6 +144,3 @@ class Variants:
                 kernel = pitched(kernel, argument, rows) if isinstance(kernel, tirx.PrimFunc) else None
             self._made[key] = kernel
         return self._made[key]
-
-
-__all__ = ["VARIANT_OF", "Rows", "Tensors", "Variants", "pitched", "pitched_axis"]

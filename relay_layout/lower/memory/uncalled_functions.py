@@ -31,6 +31,3 @@ def _is_entry(function: Any) -> bool:
     if not isinstance(function, tirx.PrimFunc):
         return True
     return function.attrs is not None and "global_symbol" in function.attrs
-
-
-__all__ = ["drop_uncalled"]

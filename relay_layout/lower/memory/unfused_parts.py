@@ -80,6 +80,3 @@ class _Graph:
 
     def _is_join(self, call: relax.Call) -> bool:
         return CONCAT in called_attributes(self.module, call)
-
-
-__all__ = ["prevent_fusion_of_parts"]

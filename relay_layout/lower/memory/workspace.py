@@ -8,7 +8,15 @@ from tvm import relax
 
 from relay_layout.artifact.functions import ALONE, DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import bindings_of, input_count, operator_name, with_body, with_main, with_new_variables
+from relay_layout.ir import (
+    bindings_of,
+    input_count,
+    operator_name,
+    with_body,
+    with_main,
+    with_new_variables,
+    with_operands,
+)
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import POINTED, RESHAPE, STORAGE, TENSOR, is_known
 
@@ -94,7 +102,7 @@ def _calls(
             case operator if operator == RESHAPE:
                 source = aliases.get(call.args[0], call.args[0])
                 movable = source in lifted and source not in outputs and is_known(call.args[1])
-                call = relax.Call(call.op, [source, call.args[1]], call.attrs, call.ty_args)
+                call = with_operands(call, [source, call.args[1]])
             case operator if operator == POINTED:
                 movable = call.args[0] in lifted and call.args[0] not in outputs
             case _:
@@ -119,6 +127,6 @@ def _maker(name: str, made: dict[relax.Var, relax.Call]) -> relax.Function:
     with builder.function(name, [], attrs={"relax.force_pure": True}):
         for variable, call in made.items():
             arguments = [copies.get(argument, argument) for argument in call.args]
-            copies[variable] = builder.emit(relax.Call(call.op, arguments, call.attrs, call.ty_args))
+            copies[variable] = builder.emit(with_operands(call, arguments))
         builder.emit_func_output(relax.Tuple([copies[variable] for variable in _tensors(made)]))
     return builder.finalize()[name]

@@ -30,7 +30,6 @@ def log_to_file(file_out: str | os.PathLike[str] | TextIO, protocol: str = "json
         raise ValueError(f"log_to_file: protocol {protocol!r} is not known; use 'json'")
 
     def keep(tuner: Tuner, inputs: list[MeasureInput], results: list[MeasureResult]) -> None:
-        del tuner, results
         for given in inputs:
             if isinstance(file_out, str | os.PathLike):
                 append(Path(file_out), given.record)
@@ -57,7 +56,6 @@ class progress_bar:
 
     def __call__(self, tuner: Tuner, inputs: list[MeasureInput], results: list[MeasureResult]) -> None:
         """Takes in what was measured."""
-        del results
         for given in inputs:
             self._tried.add(knobs_key(given.record.knobs))
             self._current = given.task.flop / given.record.cost
@@ -87,7 +85,6 @@ class Monitor:
 
     def __call__(self, tuner: Tuner, inputs: list[MeasureInput], results: list[MeasureResult]) -> None:
         """Takes in what was measured."""
-        del tuner
         for given, result in zip(inputs, results, strict=True):
             self.scores.append(given.task.flop / given.record.cost)
             self.timestamps.append(result.timestamp)
@@ -108,6 +105,3 @@ class Monitor:
         import numpy as np
 
         return np.array(self.timestamps)
-
-
-__all__ = ["Monitor", "log_to_file", "progress_bar"]

@@ -1,7 +1,5 @@
 """``autotvm.graph_tuner``: layouts of a whole network, by times of its kernels and layout transforms."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -64,7 +62,6 @@ class BaseGraphTuner:
         log_level: int | None = None,
         name: str = "graph_tuner",
     ) -> None:
-        del target_ops, max_sch_num, dtype, log_file, log_level
         self._name = name
         self._verbose = verbose
         self._target = build_target(target)
@@ -92,7 +89,6 @@ class BaseGraphTuner:
 
         ``infer_layout`` measures a few alone. InputError where ``use_rpc`` comes without a ``device_key``.
         """
-        del min_exec_num, timeout, n_parallel, build_func, target_host, infer_layout
         if layout_records is not None:
             self._transforms += _transforms_of([Path(layout_records)])
         if use_rpc and runner is None:
@@ -114,7 +110,6 @@ class BaseGraphTuner:
 
     def run(self, **kwargs: Any) -> None:
         """Choose the layouts."""
-        del kwargs
         report = convert(self._module, desired_layout="auto", target=self._resolved()).report
         self._chosen = float(report["solver"]["objective_us"])
         self._tell(f"layouts chosen, {self._chosen / 1e3:.3f} ms estimated")
@@ -172,6 +167,3 @@ def _records_of(records: _Records) -> list[Record]:
 def _transforms_of(paths: Sequence[Path]) -> list[TransformRecord]:
     check_logs(paths)
     return [record for record in load(paths)[0] if isinstance(record, TransformRecord)]
-
-
-__all__ = ["BaseGraphTuner", "DPTuner", "PBQPTuner"]

@@ -223,7 +223,6 @@ def request_remote(
     Host and port default to ``$TVM_TRACKER_HOST`` and ``$TVM_TRACKER_PORT``. RelayLayoutError where there is
     no machine.
     """
-    del priority
     return Board(borrow(_named(device_key, host, port, WAIT), timeout))
 
 
@@ -236,7 +235,6 @@ def check_remote(
     timeout: float = 10,
 ) -> bool:
     """Can a machine of the key be had within ``timeout`` seconds?"""
-    del target, priority
     remote = _named(device_key, host, port, timeout)
     try:
         borrow(remote, timeout)
@@ -253,18 +251,3 @@ def _named(key: str, host: str | None, port: int | str | None, wait: float) -> R
             "no tracker is named; give host and port, or set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
         )
     return RemoteDevice(host, int(port), key, wait)
-
-
-__all__ = [
-    "LocalBuilder",
-    "LocalRunner",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureOption",
-    "MeasureResult",
-    "RPCRunner",
-    "check_remote",
-    "measure_option",
-    "outcome",
-    "request_remote",
-]

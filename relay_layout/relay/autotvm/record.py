@@ -1,7 +1,5 @@
 """``autotvm.record``: logs, as pairs of what was measured and what came of it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +29,6 @@ def pair(record: TuningRecord) -> tuple[MeasureInput, MeasureResult]:
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
     """The line of a log."""
-    del result
     if protocol != "json":
         raise ValueError(f"encode: protocol {protocol!r} is not known; use 'json'")
     return inp.record.to_json()
@@ -52,6 +49,3 @@ def pick_best(in_file: _FilePath, out_file: _FilePath) -> None:
     logs = [Path(path) for path in (out_file, in_file) if path == in_file or Path(path).exists()]
     check_logs(logs)
     write(Path(out_file), merged(load(logs)[0]))
-
-
-__all__ = ["decode", "encode", "load_from_file", "pick_best"]

@@ -1,7 +1,5 @@
 """``autotvm.task``: the kernels that networks need, one task each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,7 +119,6 @@ def extract_from_multiple_program(
     the layouts that it chooses with the logs applied here. ``ops`` keeps those of these operators of Relay,
     such as ``relay.op.get("nn.conv2d")``. Raises what ``relay.build`` raises.
     """
-    del target_host
     resolved = build_target(target)
     modules, layouts = [], set()
     for mod, values in zip(mods, params, strict=True):
@@ -159,13 +156,3 @@ def _at_level_three() -> Iterator[None]:
     disabled = [str(name) for name in tvm.transform.PassContext.current().disabled_pass or ()]
     with tvm.transform.PassContext(opt_level=3, disabled_pass=disabled):
         yield
-
-
-__all__ = [
-    "ConfigEntity",
-    "ConfigSpace",
-    "Task",
-    "extract_from_multiple_program",
-    "extract_from_program",
-    "operator_name",
-]

@@ -1,7 +1,5 @@
 """``autotvm.tuner``: searches through the kernels of one task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -93,7 +91,6 @@ class Tuner:
         Kernels that logs have of this machine (those applied, and what was loaded) are not measured again.
         Raises what :meth:`MeasureOption.measurer` raises, and RelayLayoutError where all boards are lost.
         """
-        del si_prefix
         if n_trial < 1:
             raise InputError(f"tune: n_trial is {n_trial}; at least one kernel is measured")
         if not isinstance(measure_option, MeasureOption):
@@ -159,7 +156,6 @@ class XGBTuner(Tuner):
         diversity_filter_ratio: float | None = None,
         log_interval: int = 50,
     ) -> None:
-        del plan_size, feature_type, loss_type, num_threads, optimizer, diversity_filter_ratio, log_interval
         super().__init__(task)
 
 
@@ -171,7 +167,6 @@ class GATuner(Tuner):
     def __init__(
         self, task: Task, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1
     ) -> None:
-        del pop_size, elite_num, mutation_prob
         super().__init__(task)
 
 
@@ -203,6 +198,3 @@ def _check_range(range_idx: tuple[int, int] | None) -> None:
 @cache
 def _shipped() -> tuple[Record, ...]:
     return tuple(load(tuning_logs.paths())[0])
-
-
-__all__ = ["GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner"]

@@ -1,7 +1,5 @@
 """Boards for whole networks: a session over RPC that takes what ``export_library`` wrote."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,7 +51,6 @@ class Board:
 
     def device(self, dev_type: Any, dev_id: int = 0) -> Any:
         """Its CPU, whatever target is named: what :func:`relay.build` makes runs there."""
-        del dev_type
         return self.connection.cpu(dev_id)
 
     def __getattr__(self, name: str) -> Any:
@@ -76,7 +73,6 @@ class BoardLibrary:
         return self._create
 
     def _create(self, *devices: Any) -> RuntimeModule:
-        del devices
         session = RemoteSession(self._artifact, self._connection)
         return _BoardModule(session, parameters_of(self._artifact.manifest))
 
@@ -103,13 +99,9 @@ class _BoardModule(RuntimeModule):
         """As :meth:`RuntimeModule.time_evaluator`; "run" alone can be timed."""
         if func_name != "run":
             raise InputError(f"time_evaluator: '{func_name}' cannot be timed on a board, only 'run'")
-        del dev, options
 
         def measure() -> BenchmarkResult:
             self.run()
             return BenchmarkResult(self._there.times(number, repeat, min_repeat_ms))
 
         return measure
-
-
-__all__ = ["Board", "BoardLibrary"]

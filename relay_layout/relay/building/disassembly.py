@@ -1,7 +1,5 @@
 """Machine code as text."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile
@@ -40,6 +38,3 @@ def assembly(library: bytes | bytearray | memoryview, fmt: str = "") -> str:
         told = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise InputError(f"get_source: {Path(found).name}: {told}")
     return done.stdout.replace(str(path), path.name)
-
-
-__all__ = ["assembly"]

@@ -1,7 +1,5 @@
 """The logs of tuning that ``relay.build`` chooses kernels from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +29,3 @@ def apply_history_best(
 def logs_applied() -> tuple[str | os.PathLike[str], ...]:
     """The logs of the innermost :func:`apply_history_best`; none outside of one."""
     return _LOGS.get()
-
-
-__all__ = ["apply_history_best", "logs_applied"]

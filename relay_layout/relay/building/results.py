@@ -1,7 +1,5 @@
 """Results of main that are tuples within tuples: flat where a network runs, nested where scripts get them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +43,3 @@ def _leaves(value: Expression, kind: Any) -> Iterator[Expression]:
 def _leaf_types(kind: Any) -> Iterator[Any]:
     for field in fields_of(kind):
         yield from _leaf_types(field) if isinstance(field, relax.TupleType) else (field,)
-
-
-__all__ = ["nested", "with_flat_results"]

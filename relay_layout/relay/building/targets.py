@@ -1,7 +1,5 @@
 """Relay's ways to write a target, as :func:`relay_layout.targets.resolve_target` takes them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Relay's registries of layout callbacks, and the configuration of layout passes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Where Relay's own conversion gives wrong numbers, this differs: a block that doe
 a group is refused here, where Relay computed on lanes of the next group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A node of the layout graph as Relay's callbacks see it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,6 +1,8 @@
-"""Relay's callbacks as rules of the layout engine."""
+"""Relay's callbacks as rules of the layout engine.
 
-from __future__ import annotations
+What a script registered for an operator, to alter, convert or infer its layouts, stands in the place of the
+operator's row.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -152,7 +154,6 @@ class _Replaced(Rule):
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """The one that the callback chose, where it fits."""
-        del node, wanted, offers
         if not self.refuses:
             yield self._signature
 

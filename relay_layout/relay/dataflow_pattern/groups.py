@@ -1,7 +1,5 @@
 """The parts of an expression that match a pattern and can be replaced, none of which overlap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -107,6 +105,3 @@ def _is_open(pattern: DFPattern) -> bool:
     if isinstance(pattern, patterns.CallPattern):
         return pattern.args is None
     return isinstance(pattern, patterns.TuplePattern) and pattern.fields is None
-
-
-__all__ = ["Group", "find_groups"]

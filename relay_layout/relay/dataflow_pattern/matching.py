@@ -1,7 +1,5 @@
 """Whether an expression has the form of a pattern, and which of its parts match which parts of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -222,6 +220,3 @@ def _has_attribute(expression: Any, name: str, value: Any) -> bool:
     except KeyError:
         return False
     return bool(patterns.plain(found) == patterns.plain(value))
-
-
-__all__ = ["Matched", "Matcher", "match"]

@@ -1,7 +1,5 @@
 """How an operator reads its operands, as patterns ask for it: Relay's ``TOpPattern``."""
 
-from __future__ import annotations
-
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, OPAQUE = 0, 1, 2, 3, 4, 8
 
 _MEMBERS = {
@@ -39,6 +37,3 @@ _KINDS = {name: kind for kind, names in _MEMBERS.items() for name in names.split
 def operator_kind(name: str) -> int:
     """The kind of an operator, OPAQUE for those that are of no other."""
     return _KINDS.get(name, OPAQUE)
-
-
-__all__ = ["operator_kind"]

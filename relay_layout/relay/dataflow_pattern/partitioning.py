@@ -1,7 +1,5 @@
 """What matches put apart as functions that are called in its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -79,6 +77,3 @@ def _type(operand: tree.Expression) -> tree.RelayType | None:
         return operand.checked_type
     except ModelError:
         return operand.type if isinstance(operand, tree.Var) else None
-
-
-__all__ = ["PARTITIONED", "partition"]

@@ -1,7 +1,5 @@
 """What matches replaced by what callbacks return."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,7 +52,6 @@ def rewrite(
 
     ModelError for a callback that raises, or returns no expression, and where they never come to an end.
     """
-    del mod
     remaining = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for callback in remaining:
         if not isinstance(callback.pattern, DFPattern):
@@ -103,6 +100,3 @@ def _rewritten(callback: DFPatternCallback, root: tree.Expression) -> tree.Expre
         except TypeError as error:
             raise ModelError(f"{what} returned {result!r}: {error}") from None
     return new[id(root)]
-
-
-__all__ = ["DFPatternCallback", "rewrite"]

@@ -1,7 +1,5 @@
 """Functions of Relay's Python interface that are no operators of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Modules that hold a function for each operator of a part of the table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any

@@ -1,7 +1,5 @@
 """The Python function of an operator, made from its row of the table."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

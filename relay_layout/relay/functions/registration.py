@@ -1,7 +1,5 @@
 """``relay.op.register``: operators of the caller's own, beside those of the table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -113,7 +111,6 @@ class RegisteredOperator(OperatorName):
 
     def add_argument(self, name: str, type: str = "Tensor", description: str = "") -> None:
         """One more operand; ``type`` and ``description`` were for Relay's documentation."""
-        del type, description
         definition = _DEFINITIONS[self]
         definition.named.append(name)
         definition.publish()
@@ -153,7 +150,6 @@ def register(op_name: str, describe: str = "") -> RegisteredOperator:
     ``relay.Call(relay.op.get(op_name), [x], {"beta": 1.5})`` is a call of it. One of the caller's with that
     name is forgotten. ModelError for a name that is Relay's, or that its text cannot hold.
     """
-    del describe
     if not re.fullmatch(OPERATOR_NAME, op_name):
         raise ModelError(
             f"'{op_name}' cannot name an operator: it takes letters, digits, '_', and dots between"
@@ -204,7 +200,6 @@ def _agree(expected: RelayType, given: RelayType) -> bool:
 
 
 def _broadcast(types: Sequence[RelayType], attributes: Attributes) -> RelayType:
-    del attributes
     a, b = types
     assert isinstance(a, TensorType) and isinstance(b, TensorType)
     rank = max(len(a.shape), len(b.shape))
@@ -226,5 +221,3 @@ _RELATIONS: dict[str, TypeRelation] = {
     "Identity": lambda types, attributes: types[0],
     "Broadcast": _broadcast,
 }
-
-__all__ = ["RegisteredOperator", "register", "register_compute", "registered"]

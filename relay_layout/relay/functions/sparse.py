@@ -1,7 +1,5 @@
 """Products with sparse matrices of known values, which become those with the dense matrices that they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -60,6 +58,3 @@ def _values(part: Any) -> np.ndarray:
             "matrix to nn.dense"
         )
     return np.asarray(found.data)
-
-
-__all__ = ["sparse_dense"]

@@ -1,7 +1,5 @@
 """Attributes that scripts give as expressions: shapes, axes and sizes, where their values are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -44,6 +42,3 @@ def _folded(expression: tree.Expression) -> np.ndarray | None:
 
 def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
-
-
-__all__ = ["told_value"]

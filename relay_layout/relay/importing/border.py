@@ -1,7 +1,5 @@
 """What the integers stand for that go into a Relay function and come out of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -96,6 +94,3 @@ def _number(expression: tree.Expression, values: Mapping[str, np.ndarray]) -> fl
     elif isinstance(expression, tree.Var):
         array = values.get(expression.name)
     return None if array is None or array.size != 1 else float(array.reshape(())[()])
-
-
-__all__ = ["quantized_border"]

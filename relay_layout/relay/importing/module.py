@@ -1,7 +1,5 @@
 """A Relay module to a Relax module: one function "main", with everything it calls taken into it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

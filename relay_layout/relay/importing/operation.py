@@ -1,7 +1,5 @@
 """One call of a Relay operator: checked against its row, and emitted as Relax."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

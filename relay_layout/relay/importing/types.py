@@ -1,19 +1,16 @@
 """Relay's types and those of Relax, both ways."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tvm import relax, tirx
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import as_extent
+from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS
 from relay_layout.relay.syntax.tree import FuncType, RelayType, TensorType, TupleType
 
 MOST_BYTES = 2**46
 """The largest tensor that is accepted, 64 TiB: sizes beyond it overflow rather than fail."""
-
-MOST_DIMENSIONS = 64
 
 
 def to_relax(relay_type: RelayType, what: str) -> Any:
@@ -62,7 +59,7 @@ def check_size(relay_type: RelayType, what: str) -> None:
 def show(relay_type: RelayType) -> str:
     """A type as Relay text has it, shortened where it is long."""
     if isinstance(relay_type, TensorType):
-        dims = ", ".join("?" if extent is None else str(extent) for extent in relay_type.shape)
+        dims = ", ".join(relay_type.written_shape)
         return f"({dims[:60]}{'...' if len(dims) > 60 else ''}) {relay_type.dtype}"
     if isinstance(relay_type, TupleType):
         return f"a tuple of {len(relay_type.fields)}"

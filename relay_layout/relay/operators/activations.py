@@ -1,7 +1,5 @@
 """Activations, losses and other operators on one tensor that `relay.nn` holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tvm import relax, topi
@@ -15,7 +13,6 @@ from relay_layout.relay.operators.operator import Operator, Scope, rank_of
 
 
 def _prelu(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope
     data, alpha = operands
     axis = axis_of(attributes, rank_of(data))
     check_vectors(data, (alpha,), axis, "alpha")

@@ -1,7 +1,5 @@
 """Annotations: operators that compute nothing, and of which nothing is left in a Relax module."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from relay_layout.ir import Expression

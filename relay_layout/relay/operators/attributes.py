@@ -1,7 +1,5 @@
 """The attributes of one Relay call, complete: what was given, and the operator's defaults for the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Suppression of overlapping boxes, written for TVM's own loops with Relay's rules and order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ Each is registered with TVM as ``relay.<name>``. What it stands for, in operator
 type and replaces it in :func:`decompose`; both come from the one function that its row names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -111,7 +109,6 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 def _infer_type(call: relax.Call, builder: relax.BlockBuilder) -> Any:
     """The type of what the operator stands for, found on a builder of its own where its row has no rule."""
-    del builder
     row = _ROWS[str(call.op.name)]
     if row.result_type is not None:
         return row.result_type([argument.ty for argument in call.args], attributes_of(call))

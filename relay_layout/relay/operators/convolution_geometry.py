@@ -1,7 +1,5 @@
 """What a convolution's operands and attributes say together, checked before Relax sees them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -202,13 +200,3 @@ def shape_attributes(
     if not is_static((*kernel_size, outputs)):
         return {}
     return {"channels": outputs, "kernel_size": kernel_size}
-
-
-__all__ = [
-    "Geometry",
-    "check_channels",
-    "geometry",
-    "prepare",
-    "shape_attributes",
-    "weight_type",
-]

@@ -1,7 +1,5 @@
 """The gradient of a convolution with respect to its weight."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convolutions, also transposed ones, on plain layouts and on blocks of channels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,24 +20,26 @@ from relay_layout.relay.operators.operator import Build, Export, Operator, Scope
 from relay_layout.relay.operators.windows import SPATIAL, numbers, reordered
 
 
-def _convolution(rank: int) -> Operator:
-    name = f"nn.conv{rank}d"
+def _convolution(rank: int, *, transposed: bool = False) -> Operator:
     spatial = SPATIAL[rank]
-    one, zero = (1, 0) if rank == 1 else ((1,) * rank, (0,) * rank)
+    name, kind = (f"nn.conv{rank}d_transpose", "Transpose") if transposed else (f"nn.conv{rank}d", "")
+    kernel_layout = f"IO{spatial}" if transposed else f"OI{spatial}"
+    one, zero = (1, 0) if rank == 1 and not transposed else ((1,) * rank, (0,) * rank)
+    output_padding = f"output_padding={zero}, " if transposed else ""
     return Operator(
         name,
         ("data", "weight"),
-        build_convolution(rank),
-        f"Conv{rank}DAttrs",
+        build_transposed(rank) if transposed else build_convolution(rank),
+        f"Conv{rank}D{kind}Attrs",
         signature=(
             f"data, weight, strides={one}, padding={zero}, dilation={one}, groups=1, "
-            f"channels=None, kernel_size=None, data_layout='NC{spatial}', kernel_layout='OI{spatial}', "
-            "out_layout='', out_dtype=''"
+            f"channels=None, kernel_size=None, data_layout='NC{spatial}', kernel_layout='{kernel_layout}', "
+            f"out_layout='', {output_padding}out_dtype=''"
         ),
-        prepare=prepare(rank, ("data", "weight"), f"OI{spatial}"),
+        prepare=prepare(rank, ("data", "weight"), kernel_layout),
         relax_names=(name,),
-        export=_export(rank, name),
-        operand_types=weight_type(rank),
+        export=_export(rank, name, transposed=transposed),
+        operand_types=weight_type(rank, transposed=transposed),
     )
 
 
@@ -102,33 +102,11 @@ def _export(rank: int, relax_name: str, *, transposed: bool = False) -> Export:
     return export
 
 
-def _transposed(rank: int) -> Operator:
-    name = f"nn.conv{rank}d_transpose"
-    spatial = SPATIAL[rank]
-    one, zero = (1,) * rank, (0,) * rank
-    return Operator(
-        name,
-        ("data", "weight"),
-        build_transposed(rank),
-        f"Conv{rank}DTransposeAttrs",
-        signature=(
-            f"data, weight, strides={one}, padding={zero}, dilation={one}, groups=1, "
-            f"channels=None, kernel_size=None, data_layout='NC{spatial}', kernel_layout='IO{spatial}', "
-            f"out_layout='', output_padding={zero}, out_dtype=''"
-        ),
-        prepare=prepare(rank, ("data", "weight"), f"IO{spatial}"),
-        relax_names=(name,),
-        export=_export(rank, name, transposed=True),
-        operand_types=weight_type(rank, transposed=True),
-    )
-
-
 def build_transposed(rank: int) -> Build:
     """How a transposed convolution over ``rank`` axes is computed, of floating point or of integers."""
     function = relax_function(f"nn.conv{rank}d_transpose")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope
         data, weight = operands
         found = geometry(rank, data, weight, attributes, transposed=True, blocked=True)
         check_channels(attributes, found.weight["O"] * found.groups, found.kernel_layout.block("O"))
@@ -167,7 +145,7 @@ def _contributed(name: str) -> Operator:
 
 ROWS = (
     *(_convolution(rank) for rank in (1, 2, 3)),
-    *(_transposed(rank) for rank in (1, 2, 3)),
+    *(_convolution(rank, transposed=True) for rank in (1, 2, 3)),
     _contributed("nn.contrib_conv2d_NCHWc"),
     _contributed("nn.contrib_depthwise_conv2d_NCHWc"),
     deformable.ROW,

@@ -1,7 +1,5 @@
 """Deformable convolution: one that looks for its inputs where a second tensor tells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tvm import te, tirx, topi

@@ -1,7 +1,5 @@
 """Operators of relay.vision on anchors and boxes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows for Relay operators that Relax has too: both directions from one list of attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +73,6 @@ def direct(
     }
 
     def build(scope: Scope, values: Sequence[Expression], given: Attributes) -> Expression:
-        del scope
         keywords = {
             field.relax_name: field.to_relax(given[relay_name]) for relay_name, field in mapped.items()
         }

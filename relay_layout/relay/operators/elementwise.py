@@ -12,7 +12,7 @@ from relay_layout.ir import Expression, dtype_of, operator_name
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axes_of
 from relay_layout.relay.operators.direct import direct, relax_function
-from relay_layout.relay.operators.fixed_point import round_to_nearest
+from relay_layout.relay.operators.fixed_point import FRACTION_BITS, round_to_nearest
 from relay_layout.relay.operators.operator import (
     Build,
     Exported,
@@ -71,7 +71,6 @@ _WITH_TE = {
 }
 """Functions that Relax lacks and that no composition gives to the last bit."""
 
-_FRACTION_BITS = 31
 _LARGEST_BFLOAT16 = 3.3895313892515355e38
 
 
@@ -220,9 +219,9 @@ def _copy(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Ex
 
 def _fixed_point_multiply(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     multiplier, shift = given.multiplier, given.shift
-    if not -_FRACTION_BITS <= shift <= _FRACTION_BITS or abs(multiplier) > 2**_FRACTION_BITS:
+    if not -FRACTION_BITS <= shift <= FRACTION_BITS or abs(multiplier) > 2**FRACTION_BITS:
         raise ModelError(f"multiplier {multiplier} and shift {shift} are not a number in fixed point")
-    right = _FRACTION_BITS + max(-shift, 0)
+    right = FRACTION_BITS + max(-shift, 0)
     wide = relax.op.astype(operands[0], "int64")
     if shift > 0:
         wide = relax.op.left_shift(wide, scalar(shift, "int64"))
@@ -242,7 +241,7 @@ def _fixed_point_per_axis(scope: Scope, operands: Sequence[Expression], given: A
     wide = relax.op.astype(data, "int64")
     if given.is_lshift_required:
         wide = relax.op.left_shift(wide, left)
-    total = relax.op.add(right, scalar(_FRACTION_BITS, "int64"))
+    total = relax.op.add(right, scalar(FRACTION_BITS, "int64"))
     half = relax.op.left_shift(scalar(1, "int64"), relax.op.subtract(total, scalar(1, "int64")))
     rounded = relax.op.add(relax.op.multiply(wide, multiplier), half)
     return relax.op.astype(relax.op.right_shift(rounded, total), dtype_of(data))

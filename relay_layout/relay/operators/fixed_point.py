@@ -1,7 +1,5 @@
 """Scaling of integers as Relay lowers it: fixed point in 64 bits, or floating point, and the roundings."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -14,7 +12,7 @@ from relay_layout.relay.operators.operator import scalar, scalar_like
 UPWARD = "UPWARD"
 TONEAREST = "TONEAREST"
 
-_FRACTION_BITS = 31
+FRACTION_BITS = 31
 _LARGEST_SHIFT = 31
 
 
@@ -27,8 +25,8 @@ def multiplier_and_shift(ratio: float) -> tuple[int, int]:
     if not math.isfinite(ratio):
         raise ModelError(f"the quotient of two scales is {ratio}")
     fraction, shift = math.frexp(ratio)
-    multiplier = math.floor(abs(fraction) * 2**_FRACTION_BITS + 0.5) * (-1 if fraction < 0 else 1)
-    if abs(multiplier) == 2**_FRACTION_BITS:
+    multiplier = math.floor(abs(fraction) * 2**FRACTION_BITS + 0.5) * (-1 if fraction < 0 else 1)
+    if abs(multiplier) == 2**FRACTION_BITS:
         multiplier, shift = multiplier // 2, shift + 1
     if shift > _LARGEST_SHIFT:
         raise ModelError(f"the quotient of two scales is {ratio:g}, over {2**_LARGEST_SHIFT}")
@@ -44,7 +42,7 @@ def fixed_point_multiply(value: Expression, ratios: np.ndarray, rounding: str = 
     parts = [multiplier_and_shift(float(ratio)) for ratio in ratios.reshape(-1)]
     multipliers = _constant([multiplier for multiplier, _ in parts], ratios)
     left = [max(shift, 0) for _, shift in parts]
-    right = [_FRACTION_BITS + max(-shift, 0) for _, shift in parts]
+    right = [FRACTION_BITS + max(-shift, 0) for _, shift in parts]
     wide = relax.op.astype(value, "int64")
     if any(left):
         wide = relax.op.left_shift(wide, _constant(left, ratios))

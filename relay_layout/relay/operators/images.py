@@ -1,7 +1,5 @@
 """Operators of relay.image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,10 +30,7 @@ def _cropped(
     ``axes`` are the positions of H and W; ``outside`` is what pixels beyond the image are.
     """
     height, width = (data.shape[axis] for axis in axes)
-    shape = [*data.shape]
-    shape[0] = indices.shape[0]
-    for axis, extent in zip(axes, size, strict=True):
-        shape[axis] = tirx.IntImm("int64", extent)
+    shape = shape_of_regions(data, indices, axes, size)
 
     def place(position: Any, extent: Any, count: int, first: Any, last: Any) -> Any:
         end = (extent - 1).astype("float32")
@@ -73,6 +68,17 @@ def _cropped(
         return tirx.if_then_else(inside, value, tirx.const(outside, "float32")).astype(dtype)
 
     return te.compute(shape, compute, name="crop_and_resize", tag="injective")
+
+
+def shape_of_regions(
+    data: te.Tensor, regions: te.Tensor, axes: Sequence[int], size: Sequence[int]
+) -> list[Any]:
+    """The shape of one image of ``size``, along ``axes``, for each of the regions of ``data``."""
+    shape = [*data.shape]
+    shape[0] = regions.shape[0]
+    for axis, extent in zip(axes, size, strict=True):
+        shape[axis] = tirx.IntImm("int64", extent)
+    return shape
 
 
 def _crop_and_resize(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:

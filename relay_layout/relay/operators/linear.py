@@ -1,7 +1,5 @@
 """Products of matrices, and biases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -132,7 +130,6 @@ def _dense_pack(scope: Scope, operands: Sequence[Expression], attributes: Attrib
 
 
 def _bias_add(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope
     data, bias = operands
     rank = rank_of(data)
     axis = axis_of(attributes, rank)
@@ -141,7 +138,6 @@ def _bias_add(scope: Scope, operands: Sequence[Expression], attributes: Attribut
 
 
 def _batch_flatten(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope, attributes
     rank = rank_of(operands[0])
     if rank == 1:
         return relax.op.expand_dims(operands[0], [1])

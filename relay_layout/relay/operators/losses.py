@@ -1,14 +1,12 @@
 """How far predictions are from what they should be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression
+from relay_layout.ir import Expression, known_to_differ
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import Build, Operator, Scope, extents, scalar_like
@@ -18,12 +16,11 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 def _cross_entropy(logits: bool) -> Build:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope, attributes
         predictions, targets = operands
         shapes = [extents(operand) for operand in operands]
         if any(len(shape) != 2 for shape in shapes) or not isinstance(shapes[0][0], int):
             raise ModelError("predictions and targets are matrices with a known number of rows")
-        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(*shapes, strict=True)):
+        if any(map(known_to_differ, *shapes)):
             raise ModelError("predictions and targets differ in shape")
         scores = predictions if logits else relax.op.log(predictions)
         total = relax.op.negative(relax.op.sum(relax.op.multiply(scores, targets)))
@@ -33,7 +30,6 @@ def _cross_entropy(logits: bool) -> Build:
 
 
 def _nll_loss(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope
     if attributes.reduction not in _REDUCTIONS:
         raise ModelError(f"reduction is '{attributes.reduction}', not one of {', '.join(_REDUCTIONS)}")
     return relax.op.nn.nll_loss(

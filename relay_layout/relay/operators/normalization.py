@@ -1,7 +1,5 @@
 """Normalization: of batches, layers, instances, groups, neighbourhoods and lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,7 +50,6 @@ def check_vectors(data: Expression, vectors: Sequence[Expression], axis: int, na
 
 
 def _batch_norm(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    del scope
     axis = axis_of(attributes, rank_of(operands[0]))
     check_vectors(operands[0], operands[1:], axis, "gamma beta moving_mean moving_var")
     return relax.op.nn.batch_norm(
@@ -77,7 +74,6 @@ def _affine(
     """Build for a normalization with gamma and beta, of which ``scale`` and ``center`` may want none."""
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope
         data, gamma, beta = operands
         rank = rank_of(data)
         axis = axis_of(attributes, rank)
@@ -91,7 +87,6 @@ def _affine(
 
 
 def _layer_norm(operands: Sequence[Expression], axis: int, rank: int, attributes: Attributes) -> Expression:
-    del rank
     return relax.op.nn.layer_norm(*operands, axes=[axis], epsilon=attributes.epsilon)
 
 
@@ -143,7 +138,6 @@ def _has_axes(
 
 def _l2_normalize(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     """x / sqrt(max(sum(x * x), eps)), the sum over ``axis``, or over all axes if there are none."""
-    del scope
     data = operands[0]
     rank = rank_of(data)
     given = attributes.axis if attributes.axis is not None else ()

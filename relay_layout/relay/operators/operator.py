@@ -1,7 +1,5 @@
 """One Relay operator: a row of the table, and what its functions are given."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

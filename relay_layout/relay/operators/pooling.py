@@ -1,7 +1,5 @@
 """Maxima and averages over windows, over the whole image, and down to a given size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,7 +67,6 @@ def build_pool(rank: int, averages: bool) -> Build:
     function = relax_function(f"nn.{'avg' if averages else 'max'}_pool{rank}d")
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope
         data = operands[0]
         layout = _layout(attributes.layout, rank)
         sizes = _sizes(layout, rank, data)
@@ -162,7 +159,6 @@ def _keeps_layout(attributes: Any) -> bool:
 
 def _global(kind: str) -> Operator:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-        del scope
         data = operands[0]
         layout = _layout(attributes.layout, 2)
         for axis, size in zip("HW", _sizes(layout, 2, data), strict=True):

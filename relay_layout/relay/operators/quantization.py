@@ -1,14 +1,20 @@
 """Scales and zero points of quantized tensors, and the change from one pair of them to another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    along_axis,
+    constant,
+    constant_array,
+    dtype_of,
+    known_to_differ,
+)
 from relay_layout.relay.operators.fixed_point import (
     TONEAREST,
     UPWARD,
@@ -21,6 +27,8 @@ from relay_layout.relay.operators.operator import Scope, along, extents, rank_of
 
 UNSET = "None"
 """Relay's text for the rounding and the compute dtype that its configuration chooses."""
+
+EIGHT_BITS = ("int8", "uint8")
 
 _COMPUTE_DTYPES = ("int64", "float32", "float64")
 
@@ -107,15 +115,9 @@ def channelwise(value: Expression, axis: int, data: Expression) -> Expression:
     if count == 1:
         return relax.op.squeeze(value, [0])
     channels = shape[axis_of(axis, len(shape))] if shape else 1
-    if isinstance(count, int) and isinstance(channels, int) and count != channels:
+    if known_to_differ(count, channels):
         raise ModelError(f"there are {count} scales or zero points for {channels} channels along axis {axis}")
     return along(value, axis, len(shape))
-
-
-def _channelwise_array(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    if values.size == 1:
-        return values.reshape(())
-    return values.reshape((-1, *(1,) * (rank - 1 - axis)))
 
 
 def requantize(
@@ -180,7 +182,7 @@ def _ratios(
         return None
     channelwise(input_scale, axis, data)
     ratios = numerator.astype("float64") / denominator.astype("float64")
-    return _channelwise_array(ratios, axis, rank_of(data))
+    return along_axis(ratios, axis, rank_of(data))
 
 
 def _subtract_zero_point(data: Expression, zero_point: Expression, axis: int, dtype: str) -> Expression:
@@ -238,24 +240,3 @@ def fields(scope: Scope, value: Expression) -> list[Expression]:
     if isinstance(value, relax.Tuple):
         return list(value.fields)
     return [scope.emit(relax.TupleGetItem(value, index)) for index in range(len(value.ty.fields))]
-
-
-__all__ = [
-    "UNSET",
-    "axis_of",
-    "channelwise",
-    "check_divisor",
-    "check_dtype",
-    "check_dtype_attribute",
-    "check_scale",
-    "check_zero_point",
-    "dequantize",
-    "equal_numbers",
-    "fields",
-    "is_zero",
-    "known",
-    "known_number",
-    "quantize",
-    "requantize",
-    "requantize_or_widen",
-]

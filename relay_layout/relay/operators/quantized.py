@@ -1,7 +1,5 @@
 """Operators of relay.qnn, and the simulated quantization of relay.quantize."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

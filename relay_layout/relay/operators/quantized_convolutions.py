@@ -3,8 +3,6 @@
 Relay expands the product into four terms; modulo 2**32 these are the one convolution here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +16,7 @@ from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.convolutions import build_convolution, build_transposed
 from relay_layout.relay.operators.operator import Build, Operator, Scope, extents, rank_of
 from relay_layout.relay.operators.quantization import (
+    EIGHT_BITS,
     check_dtype,
     check_dtype_attribute,
     check_scale,
@@ -27,7 +26,6 @@ from relay_layout.relay.operators.quantization import (
 )
 from relay_layout.relay.operators.windows import python_padding
 
-_EIGHT_BITS = ("int8", "uint8")
 _OPERANDS = ("input_zero_point", "kernel_zero_point", "input_scale", "kernel_scale")
 
 
@@ -37,7 +35,7 @@ def _shifted(value: Expression, zero_point: Expression, dtype: str) -> Expressio
         return value
     array = known(zero_point)
     fits = array is not None and array.size and array.min() >= -128 and array.max() <= 255
-    narrow = "int16" if fits and dtype_of(value) in _EIGHT_BITS else dtype
+    narrow = "int16" if fits and dtype_of(value) in EIGHT_BITS else dtype
     return relax.op.subtract(relax.op.astype(value, narrow), relax.op.astype(zero_point, narrow))
 
 
@@ -131,8 +129,8 @@ def _convolution(unquantized: Build, data_dtypes: Sequence[str], kernel_dtypes: 
 
 def _dense(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     out_dtype = check_dtype_attribute(attributes.out_dtype, ("int32", "int64"))
-    check_dtype(operands[0], "the data", (*_EIGHT_BITS, "int16", "uint16"))
-    check_dtype(operands[1], "the weight", _EIGHT_BITS)
+    check_dtype(operands[0], "the data", (*EIGHT_BITS, "int16", "uint16"))
+    check_dtype(operands[1], "the weight", EIGHT_BITS)
     weight_shape = extents(operands[1])
     if len(weight_shape) != 2:
         raise ModelError(f"the weight has {len(weight_shape)} dimensions, not 2")
@@ -149,7 +147,7 @@ def _batch_matmul(scope: Scope, operands: Sequence[Expression], attributes: Attr
     if attributes.transpose_a or not attributes.transpose_b:
         raise ModelError("transpose_a must be False and transpose_b True")
     for operand, what in zip(operands[:2], ("x", "y"), strict=True):
-        check_dtype(operand, what, _EIGHT_BITS)
+        check_dtype(operand, what, EIGHT_BITS)
         if rank_of(operand) != 3:
             raise ModelError(f"{what} has {rank_of(operand)} dimensions, not 3")
     check_zero_point(operands[3], "the zero point of y", scalar_only=True)
@@ -172,7 +170,7 @@ ROWS = (
     Operator(
         "qnn.conv2d",
         _CONVOLUTION_OPERANDS,
-        _convolution(build_convolution(2), (*_EIGHT_BITS, "int16"), (*_EIGHT_BITS, "int16")),
+        _convolution(build_convolution(2), (*EIGHT_BITS, "int16"), (*EIGHT_BITS, "int16")),
         "Conv2DAttrs",
         signature=(
             "data, kernel, input_zero_point, kernel_zero_point, input_scale, kernel_scale, kernel_size, "
@@ -185,7 +183,7 @@ ROWS = (
     Operator(
         "qnn.conv2d_transpose",
         _TRANSPOSED_OPERANDS,
-        _convolution(build_transposed(2), (*_EIGHT_BITS, "int16", "uint16"), _EIGHT_BITS),
+        _convolution(build_transposed(2), (*EIGHT_BITS, "int16", "uint16"), EIGHT_BITS),
         "Conv2DTransposeAttrs",
         signature=(
             "data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, strides=(1, 1), "

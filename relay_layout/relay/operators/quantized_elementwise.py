@@ -1,7 +1,5 @@
 """Quantized operators that work element by element, and pooling, concatenation and softmax."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,6 +14,7 @@ from relay_layout.relay.operators.fixed_point import fixed_point_multiply, satur
 from relay_layout.relay.operators.operator import Operator, Scope, rank_of, scalar
 from relay_layout.relay.operators.pooling import build_pool
 from relay_layout.relay.operators.quantization import (
+    EIGHT_BITS,
     axis_of,
     channelwise,
     check_divisor,
@@ -33,8 +32,7 @@ from relay_layout.relay.operators.quantization import (
 )
 
 _NUMBERS = ("input_scale", "input_zero_point", "output_scale", "output_zero_point")
-_EIGHT_BITS = ("int8", "uint8")
-_QUANTIZED = (*_EIGHT_BITS, "int16", "int32")
+_QUANTIZED = (*EIGHT_BITS, "int16", "int32")
 
 
 def _sum_or_difference(combine: Any, restore: Any) -> Any:
@@ -113,7 +111,7 @@ def _concatenate(scope: Scope, operands: Sequence[Expression], attributes: Attri
 
 def _average_pool(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     data = operands[0]
-    check_dtype(data, "the data", _EIGHT_BITS)
+    check_dtype(data, "the data", EIGHT_BITS)
     wide = scope.emit(requantize_or_widen(scope, *operands))
     pooled = scope.emit(build_pool(2, averages=True)(scope, (wide,), attributes))
     return saturate(pooled, dtype_of(data))
@@ -121,7 +119,7 @@ def _average_pool(scope: Scope, operands: Sequence[Expression], attributes: Attr
 
 def _leaky_relu(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     data, _, input_zero_point, _, output_zero_point = operands
-    check_dtype(data, "the data", _EIGHT_BITS)
+    check_dtype(data, "the data", EIGHT_BITS)
     positive = scope.emit(requantize_or_widen(scope, *operands))
     # Relay rounds the two parts of alpha * (q - z) + z each on its own.
     negative = relax.op.add(
@@ -201,7 +199,7 @@ def _unary(function: Callable[[np.ndarray], Any], compose: Callable[[Scope, Expr
 
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         data, scale, zero_point, output_scale, output_zero_point = operands
-        check_dtype(data, "the data", _EIGHT_BITS)
+        check_dtype(data, "the data", EIGHT_BITS)
         check_scale(scale, "the scale", scalar_only=True)
         check_zero_point(zero_point, "the zero point", scalar_only=True)
         check_divisor(output_scale, "the output scale", scalar_only=True)

@@ -7,7 +7,15 @@ import numpy as np
 from tvm import relax, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant_array, dtype_of, is_static, shape_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant_array,
+    dtype_of,
+    is_static,
+    known_to_differ,
+    shape_of,
+)
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import index_map
 from relay_layout.relay.operators.attributes import Attributes
@@ -50,7 +58,7 @@ def _reverse_sequence(scope: Scope, operands: Sequence[Expression], given: Attri
     rank = rank_of(operands[0])
     axes = [axis_of(given[name], rank, name) for name in ("seq_axis", "batch_axis")]
     length, batch = extents(operands[1])[0], extents(operands[0])[axes[1]]
-    if isinstance(length, int) and isinstance(batch, int) and length != batch:
+    if known_to_differ(length, batch):
         raise ModelError(f"has {length} lengths for a batch of {batch}")
     return relax.op.reverse_sequence(*operands, *axes)
 

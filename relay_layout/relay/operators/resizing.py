@@ -1,7 +1,5 @@
 """Resizing of images over one to three spatial axes, and the upsampling of relay.nn, which is one."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

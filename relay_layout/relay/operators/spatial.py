@@ -1,7 +1,5 @@
 """Operators of relay.nn on neighbourhoods and blocks of pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

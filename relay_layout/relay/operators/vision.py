@@ -1,7 +1,5 @@
 """Operators of relay.vision: regions of interest, and what finds objects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +11,7 @@ from relay_layout.ir import Expression
 from relay_layout.relay.operators import detection
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.direct import plain
+from relay_layout.relay.operators.images import shape_of_regions
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, static_extents
 from relay_layout.relay.operators.resizing import one_of
 from relay_layout.relay.operators.windows import numbers, positive
@@ -94,10 +93,7 @@ def _pooled_regions(
         where[axes[0]], where[axes[1]] = top + row, left + column
         return te.max(data(*where), axis=[row, column])
 
-    shape = [*data.shape]
-    shape[0] = regions.shape[0]
-    for axis, extent in zip(axes, size, strict=True):
-        shape[axis] = tirx.IntImm("int64", extent)
+    shape = shape_of_regions(data, regions, axes, size)
     pooled = te.compute(shape, pool, name="roi_pool")
 
     def unless_empty(*index: Any) -> Any:

@@ -1,7 +1,5 @@
 """Windows that slide over the spatial axes of a layout: what convolutions and poolings have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -171,21 +169,3 @@ def python_padding(value: Any, rank: int) -> Any:
 def per_axis(value: Any, rank: int) -> Any:
     """One number as a number for each of ``rank`` axes; anything else as it is."""
     return (value,) * rank if isinstance(value, int) else value
-
-
-__all__ = [
-    "MOST",
-    "SPATIAL",
-    "Window",
-    "count",
-    "full_padding",
-    "logical_extents",
-    "numbers",
-    "parsed_layout",
-    "per_axis",
-    "physical_shape",
-    "positive",
-    "python_padding",
-    "reordered",
-    "windows",
-]

@@ -1,7 +1,5 @@
 """Padding operators taken into the convolution or pooling that follows."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator

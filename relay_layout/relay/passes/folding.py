@@ -1,7 +1,5 @@
 """Operators on constants alone as constants."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 
@@ -38,6 +36,3 @@ def folded_with_quantized(module: tvm.IRModule) -> tvm.IRModule:
             return module
         # What was folded may be all that another one reads.
         module = folded(opened)
-
-
-__all__ = ["folded", "folded_with_quantized"]

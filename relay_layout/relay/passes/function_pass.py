@@ -1,7 +1,5 @@
 """Passes that scripts write over one function at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,6 +89,3 @@ def _with_attributes(new: relax.Function, old: relax.Function) -> relax.Function
 
 def _same(left: Any, right: Any) -> bool:
     return str(left) == str(right)
-
-
-__all__ = ["function_pass"]

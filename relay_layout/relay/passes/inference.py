@@ -1,7 +1,5 @@
 """Normalisation and dropout as they are at inference."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator

@@ -1,7 +1,5 @@
 """Operators of floats computed in a lower precision where Relay's categories say so."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -25,6 +23,7 @@ from relay_layout.ir import (
     simplify_bindings,
     value_of,
     with_attributes,
+    with_operands,
 )
 from relay_layout.relay.importing.operation import reason
 from relay_layout.relay.importing.types import to_relay
@@ -156,7 +155,7 @@ class _Mixing(PyExprMutator):
         """A call of what says itself which types it takes and gives."""
         pairs = zip(found.args, call.args, strict=True)
         arguments = [self._as_type(argument, before.ty) for argument, before in pairs]
-        return relax.Call(found.op, arguments, found.attrs, found.ty_args)
+        return with_operands(found, arguments)
 
     def _operator(self, call: relax.Call, found: relax.Call) -> Expression:
         form = relay_form(call)
@@ -333,6 +332,3 @@ def _with_dtype(kind: Any, dtype: str) -> Any:
     if isinstance(kind, relax.TupleType):
         return relax.TupleType([_with_dtype(field, dtype) for field in kind.fields])
     return relax.TensorType(dtype=dtype, ndim=kind.ndim) if _is_float(kind) else kind
-
-
-__all__ = ["to_mixed_precision"]

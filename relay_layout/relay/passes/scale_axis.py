@@ -1,7 +1,5 @@
 """Factors along the channels taken into the weights of a convolution beside them."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
@@ -15,6 +13,7 @@ from relay_layout.ir import (
     shape_of,
     simplify_bindings,
     with_attributes,
+    with_operands,
 )
 
 
@@ -90,7 +89,7 @@ class _Folder(PyExprMutator):
         for data, factor in (product.args, reversed(list(product.args))):
             vector = self._vector(factor, layout)
             if vector is not None and kernel.isupper() and shape_of(data) == shape_of(product):
-                return with_attributes(convolution, [data, self._scaled(weight, vector, kernel, "I")])
+                return with_operands(convolution, [data, self._scaled(weight, vector, kernel, "I")])
         return None
 
     def _vector(self, factor: Expression, layout: str) -> Expression | None:

@@ -1,7 +1,5 @@
 """Transposes that follow one another, as one or none."""
 
-from __future__ import annotations
-
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
@@ -45,6 +43,3 @@ def _axes_of(call: Expression | None) -> list[int] | None:
     if call.attrs.axes is None:
         return list(reversed(range(rank)))
     return [axis % rank for axis in ints(call.attrs.axes)]
-
-
-__all__ = ["merge_transposes"]

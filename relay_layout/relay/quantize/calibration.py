@@ -1,7 +1,5 @@
 """What tensors within a network hold while it runs on a dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +56,3 @@ def _showing(module: tvm.IRModule, tensors: Sequence[relax.Var]) -> tvm.IRModule
     attributes.pop("output_names", None)
     function = relax.Function(main.params, body, results.ty, main.is_pure).with_attrs(attributes)
     return simplify_bindings(with_main(module, function))
-
-
-__all__ = ["observe"]

@@ -1,7 +1,5 @@
 """How networks are quantized: Relay's ``qconfig``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -85,6 +83,3 @@ def current_qconfig() -> QConfig:
 def _one_of(name: str, value: object, known: Collection[object]) -> None:
     if value not in known:
         raise ModelError(f"qconfig: {name} is {' or '.join(map(str, known))}, not {value!r}")
-
-
-__all__ = ["QConfig", "current_qconfig", "qconfig"]

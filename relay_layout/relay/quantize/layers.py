@@ -1,7 +1,5 @@
 """Which layers of a network are quantized, and which tensors become integers with them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,6 +79,3 @@ def _moved(variable: relax.Var, values: dict[relax.Var, Expression]) -> list[rel
             break
         found.append(operand)
     return found
-
-
-__all__ = ["Chosen", "Layer", "choose"]

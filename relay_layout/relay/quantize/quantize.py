@@ -1,7 +1,5 @@
 """``relay.quantize.quantize``: integers put between the layers of a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,8 +15,8 @@ from relay_layout.ir import (
     constant,
     constant_array,
     simplify_bindings,
-    with_attributes,
     with_main,
+    with_operands,
 )
 from relay_layout.relay.build_module import as_module, bind_params
 from relay_layout.relay.quantize.calibration import observe
@@ -93,7 +91,7 @@ class _Quantizing(PyExprMutator):
             call = binding.value
             data = self._input(layer.data) if layer.data in self.ranges else call.args[0]
             weight = self._weight(call.args[1], layer.axis)
-            value: Expression = with_attributes(call, [data, weight])
+            value: Expression = with_operands(call, [data, weight])
         else:
             value = self.visit_expr(binding.value)
         if binding.var in self.ranges:
@@ -144,6 +142,3 @@ class _Quantizing(PyExprMutator):
         steps = emit(relax.op.round(emit(relax.op.divide(tensor, scale))))
         held = emit(relax.op.clip(steps, kept.low - kept.zero_point, kept.high - kept.zero_point))
         return emit(relax.op.multiply(held, scale))
-
-
-__all__ = ["prerequisite_optimize", "quantize"]

@@ -1,7 +1,5 @@
 """Ranges of tensors: how much of them there is to be seen, and which part of it 8 bits keep best."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,6 +81,3 @@ def positive_range(threshold: float, bits: int) -> Range:
     """Integers whose lowest is 0 and whose largest is ``threshold``."""
     low = -(2 ** (bits - 1))
     return Range(threshold / (2**bits - 1), low, low, -low - 1)
-
-
-__all__ = ["Histogram", "Range", "positive_range", "symmetric_range"]

@@ -1,7 +1,5 @@
 """What attributes of Relay's operators are made of, and the sets that families of operators share."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .tree import AttributeValue

@@ -5,8 +5,6 @@ JSON holds every attribute of a call as a string, and only the declaration of th
 leaves out attributes that equal their declared default, and so does the reader of JSON.
 """
 
-from __future__ import annotations
-
 from .attribute_kinds import (
     ABSENT,
     DATA_TYPE,

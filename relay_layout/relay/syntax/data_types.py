@@ -1,7 +1,5 @@
 """The names of Relay's data types, and how tensors of them are stored."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 

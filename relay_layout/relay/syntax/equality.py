@@ -1,6 +1,7 @@
-"""Whether two syntax trees say the same."""
+"""Whether two syntax trees say the same, whatever their variables are called.
 
-from __future__ import annotations
+Without recursion, as networks are thousands of expressions deep.
+"""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The table of nodes that TVM's `save_json` writes, checked as it is read."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """Relay's JSON form, which `tvm.ir.save_json` writes, read into the syntax tree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, cast
 

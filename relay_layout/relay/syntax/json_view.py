@@ -1,7 +1,5 @@
 """The fields of a JSON node, once the nodes that they refer to have been made, checked as they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

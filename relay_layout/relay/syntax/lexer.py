@@ -1,7 +1,5 @@
 """Relay text cut into tokens."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Numbers as Relay text spells them."""
 
-from __future__ import annotations
-
 import math
 import re
 

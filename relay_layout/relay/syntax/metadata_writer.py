@@ -1,7 +1,5 @@
 """The `#[metadata]` section, written in the JSON form of TVM."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

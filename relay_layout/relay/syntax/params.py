@@ -1,7 +1,5 @@
 """Files of parameters: what `relay.save_param_dict` wrote, and the blob of a single tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

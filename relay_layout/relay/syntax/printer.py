@@ -1,7 +1,5 @@
 """The syntax tree printed as Relay text, in the form of `astext`."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -71,8 +69,7 @@ def print_type(relay_type: RelayType) -> str:
     if isinstance(relay_type, TensorType):
         if not relay_type.shape:
             return relay_type.dtype
-        shape = ", ".join("?" if dimension is None else str(dimension) for dimension in relay_type.shape)
-        return f"Tensor[({shape}), {relay_type.dtype}]"
+        return f"Tensor[({', '.join(relay_type.written_shape)}), {relay_type.dtype}]"
     if isinstance(relay_type, FuncType):
         parameters = ", ".join(map(print_type, relay_type.parameters))
         return f"fn ({parameters}) -> {print_type(relay_type.result)}"

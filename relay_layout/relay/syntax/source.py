@@ -1,7 +1,5 @@
 """Texts that come from files: where something stands in them, and how messages quote them."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Tensors as TVM stores them: in files of parameters and in the JSON of a module."""
 
-from __future__ import annotations
-
 import math
 import struct
 

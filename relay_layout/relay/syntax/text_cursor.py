@@ -1,7 +1,5 @@
 """Relay text read token by token: the position, and the parts that hold no expressions."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NoReturn
 

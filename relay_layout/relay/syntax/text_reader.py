@@ -1,7 +1,5 @@
 """Relay text, which `astext` and `str` print, read into the syntax tree."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

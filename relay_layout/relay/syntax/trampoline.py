@@ -1,7 +1,5 @@
 """Mutually recursive procedures that do not use the interpreter's stack."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any, TypeVar
 

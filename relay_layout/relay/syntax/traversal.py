@@ -1,7 +1,5 @@
 """Walking over the syntax tree, and what it tells of an expression as a whole. Nothing here recurses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .tree import Call, Expression, Function, If, Let, Module, Tuple, TupleGetItem, Var

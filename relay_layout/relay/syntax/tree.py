@@ -36,6 +36,11 @@ class TensorType:
     dtype: str
 
     @property
+    def written_shape(self) -> list[str]:
+        """Each dimension as Relay text has it."""
+        return ["?" if extent is None else str(extent) for extent in self.shape]
+
+    @property
     def concrete_shape(self) -> tuple[int, ...]:
         """The shape where it is known in full; ValueError where it is not."""
         known = tuple(extent for extent in self.shape if extent is not None)

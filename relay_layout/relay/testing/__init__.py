@@ -3,8 +3,6 @@
 >>> module, params = relay.testing.resnet.get_workload(num_layers=18)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -39,7 +37,6 @@ def run_infer_type(expr: Any) -> Any:
 
 def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
     """The Relax function of an expression after a pass, or several; its body where it is no function."""
-    del import_prelude
     passes = list(opt_pass) if isinstance(opt_pass, Sequence) else [opt_pass]
     module = tvm.transform.Sequential(passes)(tvm.IRModule.from_expr(expr))
     main = module["main"]

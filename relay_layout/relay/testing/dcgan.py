@@ -1,8 +1,6 @@
 """The generator of DCGAN: Radford, Metz, Chintala 2015, "Unsupervised Representation Learning with Deep
 Convolutional Generative Adversarial Networks", arXiv:1511.06434."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

@@ -4,8 +4,6 @@ arXiv:1608.06993.
 As in Relay's own, each layer of a block reads the layer before it alone; they are put together at its end.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

@@ -1,8 +1,6 @@
 """Inception v3: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna 2016, "Rethinking the Inception Architecture for
 Computer Vision", arXiv:1512.00567."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random weights for networks, by the names of their parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -68,7 +66,6 @@ class Constant(Initializer):
     """Equal weights whose sum is 1."""
 
     def _init_weight(self, name: Desc, arr: np.ndarray) -> None:
-        del name
         arr[...] = 1.0 / arr.size
 
 

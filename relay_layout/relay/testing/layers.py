@@ -1,7 +1,5 @@
 """Layers that name their own parameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from relay_layout.relay import nn

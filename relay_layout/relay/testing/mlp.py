@@ -1,7 +1,5 @@
 """A network of three dense layers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

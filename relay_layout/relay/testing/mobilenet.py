@@ -1,8 +1,6 @@
 """MobileNet, version 1: Howard et al. 2017, "MobileNets: Efficient Convolutional Neural Networks for Mobile
 Vision Applications", arXiv:1704.04861."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

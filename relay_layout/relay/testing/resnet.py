@@ -1,8 +1,6 @@
 """Residual networks with normalization first: He, Zhang, Ren, Sun 2016, "Identity Mappings in Deep Residual
 Networks", arXiv:1603.05027."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

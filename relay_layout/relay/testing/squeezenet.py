@@ -1,8 +1,6 @@
 """SqueezeNet: Iandola, Han, Moskewicz, Ashraf, Dally, Keutzer 2016, "SqueezeNet: AlexNet-level accuracy
 with 50x fewer parameters and <0.5MB model size", arXiv:1602.07360, and version 1.1 of its authors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

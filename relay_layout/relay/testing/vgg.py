@@ -1,8 +1,6 @@
 """VGG: Simonyan, Zisserman 2014, "Very Deep Convolutional Networks for Large-Scale Image Recognition",
 arXiv:1409.1556."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tvm

@@ -4,8 +4,6 @@ Each is an ordinary TVM pass: ``tvm.transform.Sequential`` and ``PassContext`` t
 and in canonical form from the start, so some passes that Relay needed have little to do.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -109,7 +107,6 @@ def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> tvm.t
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> tvm.transform.Pass:
     """Bindings that nothing uses are dropped; Relay's options have no meaning in Relax."""
-    del inline_once, ignore_impurity
     return relax.transform.DeadCodeElimination()
 
 
@@ -119,13 +116,11 @@ def FakeQuantizationToInteger(
     """Nothing: operators between ``qnn.dequantize`` and ``qnn.quantize`` are computed in integers by
     :func:`relay.build`, as far as there are such, and in floats otherwise, whatever the options.
     """
-    del hard_fail, use_qat, optional_qnn_ops
     return relax.transform.Normalize()
 
 
 def FuseOps(fuse_opt_level: int = -1) -> tvm.transform.Pass:
     """Nothing, of which it warns: :func:`relay.build` fuses by itself, whatever the level."""
-    del fuse_opt_level
     warnings.warn(
         "FuseOps leaves modules as they are: relay.build fuses by itself",
         stacklevel=2,
@@ -211,7 +206,6 @@ def _pass(
     """A pass whose result names layouts that fit its tensors; VerificationError if it does not."""
 
     def checked(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        del context
         changed = run(module)
         verify_module(changed)
         return changed

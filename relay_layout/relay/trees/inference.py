@@ -1,6 +1,8 @@
-"""Types of expressions while they are being built."""
+"""Types of expressions while they are being built.
 
-from __future__ import annotations
+Scripts ask for types of parts of a network, which has no function around it yet: calls get theirs from Relax,
+one operator after the other, and all are remembered.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Expressions as patterns take them: what scripts built, and functions of modules as Relay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tvm import relax
@@ -54,6 +52,3 @@ def _rank(expression: tree.Expression) -> int | None:
     except ModelError:
         return None
     return len(kind.shape) if isinstance(kind, tree.TensorType) else None
-
-
-__all__ = ["as_matchable", "with_bias_adds"]

@@ -1,7 +1,5 @@
 """What the expressions of the syntax tree mean: their defaults, operands, types, functions and text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from relay_layout.relay.expression import astext, operand_beside, to_relax_function

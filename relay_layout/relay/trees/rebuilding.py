@@ -1,7 +1,5 @@
 """Changed copies of expressions, without recursion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,6 +70,3 @@ def bind(expr: tree.Expression, binds: Mapping[tree.Var, Any]) -> tree.Expressio
     }
     added = [variable for variable in free_variables(body) if variable in brought]
     return Function((*kept, *added), body, attrs=expr.attrs)
-
-
-__all__ = ["bind", "rebuilt", "with_children", "with_new_operands"]

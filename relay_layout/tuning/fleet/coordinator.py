@@ -150,6 +150,3 @@ class _Worker:
             self._process.kill()
             self._process.join()
         self.connection.close()
-
-
-__all__ = ["POLL_SECONDS", "SHOW_SECONDS", "FleetJob", "run_fleet"]

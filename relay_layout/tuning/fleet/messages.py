@@ -48,5 +48,3 @@ class Failed:
 
 
 Message = LogLine | Started | TaskStarted | TuneProgress | TransformProgress | BoardEvent | Finished | Failed
-
-__all__ = ["STOP", "Failed", "Finished", "LogLine", "Message", "Started", "TaskStarted"]

@@ -171,6 +171,3 @@ class FleetStatus:
             board.listed = listed
         self._listed_once = True
         return lines
-
-
-__all__ = ["CHOOSING", "FAILED", "BoardStatus", "FleetStatus", "TargetStatus"]

@@ -100,7 +100,6 @@ class _Announced:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    del number, frame
     raise SystemExit(1)
 
 
@@ -111,6 +110,3 @@ def _end_with_parent() -> None:
     parent.join()
     time.sleep(_LAST_KERNELS_SECONDS)
     interrupt_main(signal.SIGTERM)
-
-
-__all__ = ["work"]

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,14 @@ def signed(whole: bytes, manifest: bytes) -> bytes:
     offset = struct.unpack_from("<Q", whole, 16)[0]
     fixed = whole[:16] + struct.pack("<QQ", offset, len(manifest))
     return fixed + hashlib.sha256(fixed + manifest).digest() + whole[64:offset] + manifest
+
+
+def refusal_of(path: Path, edit: Callable[[dict[str, Any]], object]) -> str:
+    """Why an artifact is refused once its manifest is edited."""
+    document = read_artifact(path).manifest.to_json()
+    edit(document)
+    path.write_bytes(signed(path.read_bytes(), json.dumps(document).encode()))
+    return refusal(path)
 
 
 def paths_in(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -143,11 +151,7 @@ def test_missing_and_unknown_fields(small: Path) -> None:
     ],
 )
 def test_wrong_tables(small: Path, edit: Any, words: str) -> None:
-    whole = small.read_bytes()
-    document = read_artifact(small).manifest.to_json()
-    edit(document)
-    small.write_bytes(signed(whole, json.dumps(document).encode()))
-    assert words in refusal(small)
+    assert words in refusal_of(small, edit)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +182,7 @@ def test_wrong_tables(small: Path, edit: Any, words: str) -> None:
     ],
 )
 def test_wrong_tables_of_several_builds(double: Path, edit: Any, words: str) -> None:
-    whole = double.read_bytes()
-    document = read_artifact(double).manifest.to_json()
-    edit(document)
-    double.write_bytes(signed(whole, json.dumps(document).encode()))
-    assert words in refusal(double)
+    assert words in refusal_of(double, edit)
 
 
 @pytest.mark.parametrize(

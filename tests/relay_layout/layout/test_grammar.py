@@ -63,7 +63,7 @@ def test_any() -> None:
     assert message(lambda: layout.rank) == expected
     assert message(layout.block, "C") == expected
     assert message(layout.shape, (), "") == expected
-    assert message(layout.drop, ()) == expected
+    assert message(layout.project, ()) == expected
     assert message(index_map, "NCHW", "*") == expected
     assert message(from_dim_order, (), "*") == expected
     assert message(equivalent_memory, "*", "*", (), "*") == expected

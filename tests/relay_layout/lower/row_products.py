@@ -65,6 +65,3 @@ def called(compiled: relay_layout.CompiledModel) -> list[str]:
     """The functions that a network calls, in order."""
     (build,) = compiled.manifest.builds
     return [call["function"] for call in build.report["calls"]]
-
-
-__all__ = ["ROWS", "Extents", "RowProduct", "called"]

@@ -11,7 +11,7 @@ from tvm import IRModule, relax
 from relay_layout.frontend.onnx import from_onnx
 from relay_layout.ir import operator_name
 from relay_layout.quantization import to_integers
-from relay_layout.quantization.byte_functions import BYTES, ByteFunction, applied
+from relay_layout.quantization.byte_functions import EVERY_BYTE, ByteFunction, applied
 from relay_layout.quantization.lookup import LOOKUP
 from relay_layout.quantization.reals import Quantization
 
@@ -154,7 +154,7 @@ def test_tables_hold_and_round_halves_to_even() -> None:
 
 def test_numbers_of_several_bytes_are_no_function() -> None:
     left, right = (relax.Var(name, relax.TensorType((4,), "float32")) for name in "xy")
-    functions = [ByteFunction(each, BYTES.astype("float32")) for each in (left, right)]
+    functions = [ByteFunction(each, EVERY_BYTE.astype("float32")) for each in (left, right)]
     assert applied(relax.op.add(left, right), functions) is None
     assert applied(relax.op.add(left, right), [functions[0], None]) is None
     both = applied(relax.op.add(left, left), [functions[0], functions[0]])

@@ -9,27 +9,15 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.ir import dtype_of, operator_name
+from relay_layout.ir import operator_name
 from relay_layout.quantization import to_integers
-from relay_layout.rewrite.canonicalize import canonicalize
+from tests.module_operators import products
 
 
 def run(module: Any, folder: Path, **inputs: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
     compiled = relay_layout.compile(module)
     compiled.save(folder / "model.rla")
     return next(iter(relay_layout.load(folder / "model.rla").run(inputs).values())), compiled.report
-
-
-def products(module: tvm.IRModule) -> list[list[str]]:
-    """The dtypes of the operands of convolutions and matrix products."""
-    found = []
-
-    def keep(expression: Any) -> None:
-        if operator_name(expression) in ("nn.conv2d", "matmul"):
-            found.append([dtype_of(argument) for argument in expression.args])
-
-    relax.analysis.post_order_visit(module["main"], keep)
-    return found
 
 
 class TestTorch:
@@ -72,7 +60,7 @@ class TestTorch:
     def test_convolution(self, tmp_path: Path, low: int) -> None:
         network, image = self.program(low)
         module = relay_layout.from_torch(network, (image,))
-        assert products(canonicalize(module)) == [["uint8", "int8"]]
+        assert products(module) == [["uint8", "int8"]]
         name = str(module["main"].params[0].name)
         ours, _ = run(module, tmp_path, **{name: image.numpy()})
         steps = np.abs(ours - network(image).numpy()) / 0.05
@@ -94,7 +82,7 @@ def test_relay_becomes_bytes(tmp_path: Path, zero: int) -> None:
     weight = random.integers(-128, 128, (32, 16, 3, 3)).astype("int8")
     (tmp_path / "model.relay").write_text('#[version = "0.0.5"]\n' + QNN.format(zero=zero))
     module = relay_layout.frontend.load_model(tmp_path / "model.relay", params={"w": weight})
-    assert products(canonicalize(module)) == [["uint8", "int8"]]
+    assert products(module) == [["uint8", "int8"]]
     ours, _ = run(module, tmp_path, x=image)
     wide = np.pad(image.astype("int64") - zero, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))

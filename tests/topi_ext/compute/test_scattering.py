@@ -7,7 +7,7 @@ import pytest
 from kernel_harness import Array, compile_function, data_of, host_cpus, run_function, target_for
 from tvm import te, tirx
 
-from topi_ext.compute.scattering import CHUNK, REDUCTIONS, scattered
+from topi_ext.compute.scattering import CHUNK, COMBINATIONS, scattered
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -51,13 +51,13 @@ def several(extent: int, shape: tuple[int, ...], dtype: str = "int64") -> Array:
     return np.random.default_rng(len(shape) + extent).integers(-extent, extent, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("reduction", sorted(REDUCTIONS))
+@pytest.mark.parametrize("reduction", sorted(COMBINATIONS))
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_elements(reduction: str, symbolic: bool) -> None:
     check((2, 5, 3), several(5, (2, 9, 3)), reduction, symbolic)
 
 
-@pytest.mark.parametrize("reduction", sorted(REDUCTIONS))
+@pytest.mark.parametrize("reduction", sorted(COMBINATIONS))
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_rows(reduction: str, symbolic: bool) -> None:
     check((1, 5, 7), several(5, (1, 8, 1)), reduction, symbolic)

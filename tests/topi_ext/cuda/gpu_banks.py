@@ -29,6 +29,3 @@ def waits(addresses: np.ndarray, size: int, active: np.ndarray) -> int:
     rows = np.broadcast_to(np.arange(len(found))[:, None], found.shape)
     np.add.at(counts, (rows[new], found[new] % BANKS), 1)
     return int(np.maximum(counts.max(1) - 1, 0).sum())
-
-
-__all__ = ["waits"]

@@ -242,6 +242,3 @@ FUNCTIONS = {
 def function(name: str) -> Any:
     """What a device function of that name does; None of another."""
     return FUNCTIONS.get(name)
-
-
-__all__ = ["TensorMap", "function", "maps_of", "tiled", "windows"]

@@ -33,7 +33,8 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.schedule.depthwise import schedule_depthwise
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product
-from topi_ext.cuda.workload import INTEGERS, DepthwiseConvolution, GemmConvolution, NhwcConvolution
+from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
+from topi_ext.workload import BYTES
 
 Run = Callable[[tirx.PrimFunc, Multiprocessor, dict[str, Any]], None]
 """What launches a scheduled function on an architecture: arguments by the names of its parameters, flat."""
@@ -75,11 +76,11 @@ def product_function(work: GemmConvolution, knobs: GemmKnobs) -> tirx.PrimFunc:
     image = (work.batch, work.in_height, work.in_width, work.in_channels)
     data = te.placeholder(image, work.data_dtype, "data")
     weight = te.placeholder((work.groups, columns, depth), work.weight_dtype, "weight")
-    sums = partial_products(data, weight, work, knobs, ZERO_POINT if work.dtype in INTEGERS else 0)
+    sums = partial_products(data, weight, work, knobs, ZERO_POINT if work.dtype in BYTES else 0)
     if knobs.split_k > 1:
         return te.create_prim_func([data, weight, sums])
     extents = (work.batch, work.out_height, work.out_width)
-    if work.dtype in INTEGERS:
+    if work.dtype in BYTES:
         return te.create_prim_func([data, weight, *_requantized(result_of(sums, work, extents, 1), work)])
     bias = te.placeholder((1, 1, 1, work.out_channels), "float32", "bias")
     residual = te.placeholder((*extents, work.out_channels), work.data_dtype, "residual")
@@ -112,9 +113,9 @@ def depthwise_function(work: DepthwiseConvolution, knobs: DepthwiseKnobs) -> tir
         (work.batch, work.in_height, work.in_width, work.in_channels), work.data_dtype, "data"
     )
     weight = te.placeholder((*work.kernel, work.out_channels), work.weight_dtype, "weight")
-    pad_value = ZERO_POINT if work.dtype in INTEGERS else 0
+    pad_value = ZERO_POINT if work.dtype in BYTES else 0
     sums = depthwise_conv2d(data, weight, work, knobs, pad_value)
-    if work.dtype in INTEGERS:
+    if work.dtype in BYTES:
         return te.create_prim_func([data, weight, *_requantized(sums, work)])
     bias = te.placeholder((1, 1, 1, work.out_channels), "float32", "bias")
     active = topi.nn.relu(topi.add(sums, bias))
@@ -212,7 +213,7 @@ def product_error(
     if work.dtype == "tf32":
         expected = convolve(rounded_to_tf32(data), rounded_to_tf32(weight), work)
     else:
-        expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
+        expected = convolve(data, weight, work, ZERO_POINT if work.dtype in BYTES else 0)
     arguments: dict[str, Any] = {"data": data.ravel(), "weight": pack_weight(weight, work, knobs).ravel()}
     launch = _launcher(scheduled_product(work, knobs, sm), sm, device, waited, run)
     if knobs.split_k > 1:
@@ -221,7 +222,7 @@ def product_error(
         launch(arguments | {"product": sums})
         whole = sums.reshape(knobs.split_k, rows, columns).sum(0)[: work.rows, : work.columns]
         found = whole.reshape(expected.shape)
-    elif work.dtype in INTEGERS:
+    elif work.dtype in BYTES:
         found, expected = _requantized_on(launch, arguments, expected, random)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)
@@ -278,7 +279,7 @@ UNWRITTEN = {"float32": np.nan, "int32": 1 << 29}
 
 
 def _values(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    if dtype in INTEGERS:
+    if dtype in BYTES:
         limits = np.iinfo(dtype)
         return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     return random.standard_normal(shape).astype(dtype)
@@ -290,10 +291,10 @@ def depthwise_error(
     """As :func:`product_error`, of a depthwise convolution."""
     random = np.random.default_rng(0)
     data, weight = _operands(random, work)
-    expected = convolve(data, weight, work, ZERO_POINT if work.dtype in INTEGERS else 0)
+    expected = convolve(data, weight, work, ZERO_POINT if work.dtype in BYTES else 0)
     arguments = {"data": data.ravel(), "weight": pack_depthwise(weight, work).ravel()}
     launch = _launcher(scheduled_depthwise(work, knobs), sm, run=run)
-    if work.dtype in INTEGERS:
+    if work.dtype in BYTES:
         found, expected = _requantized_on(launch, arguments, expected, random)
     else:
         bias = random.standard_normal(work.out_channels).astype(np.float32)

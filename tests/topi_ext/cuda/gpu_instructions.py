@@ -191,5 +191,3 @@ INSTRUCTIONS: dict[str, Callable[[Any, Call], Any]] = {
     "ptx_legacy_mma": ptx_legacy_mma,
 }
 """By the name of TVM's intrinsic, its dots underscores. The first argument is a ``gpu_simulator.Grid``."""
-
-__all__ = ["INSTRUCTIONS", "LANES", "fragment_places"]

@@ -196,6 +196,3 @@ class Memory:
         # Several warps of one step may have met at one place.
         after = marks[rows, units]
         marks[rows[after != warps], units[after != warps]] = -2
-
-
-__all__ = ["Memory", "SimulationError"]

@@ -9,7 +9,6 @@ LANES = 32
 
 
 def activemask(grid: Any, node: Call) -> np.ndarray:
-    del node
     return np.broadcast_to(np.ones(1, bool) if grid.mask is None else grid.mask, grid.block.shape)
 
 
@@ -47,5 +46,3 @@ SHUFFLES = {
     "tvm_warp_shuffle": shuffle,
     "tvm_warp_shuffle_down": shuffle_down,
 }
-
-__all__ = ["SHUFFLES"]

@@ -305,6 +305,3 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 def _whole(a: Any, b: Any) -> bool:
     return np.asarray(a).dtype.kind in "iu" and np.asarray(b).dtype.kind in "iu"
-
-
-__all__ = ["Grid"]

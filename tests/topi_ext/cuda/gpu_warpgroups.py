@@ -166,6 +166,3 @@ FUNCTIONS = {
 def function(name: str) -> Any:
     """What a device function of that name does; None of another."""
     return next((run for pattern, run in FUNCTIONS.items() if re.fullmatch(pattern, name)), None)
-
-
-__all__ = ["Warpgroups", "function"]

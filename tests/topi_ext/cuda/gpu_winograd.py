@@ -77,13 +77,3 @@ def winograd_error(
     out = simulated(transform, sm, products, bias, residual, run=run)
     expected = np.maximum(expected + bias + residual, 0)
     return float(np.abs(out - expected).max() / np.abs(expected).max())
-
-
-__all__ = [
-    "image_function",
-    "product_function",
-    "result_function",
-    "scheduled_products",
-    "scheduled_transform",
-    "winograd_error",
-]

@@ -15,6 +15,3 @@ def find_nvdisasm() -> str | None:
     found = importlib.util.find_spec("nvidia")
     folders = [Path(folder) for folder in (found.submodule_search_locations or ())] if found else []
     return next((str(path) for folder in folders for path in folder.glob("*/bin/nvdisasm")), None)
-
-
-__all__ = ["find_nvdisasm"]

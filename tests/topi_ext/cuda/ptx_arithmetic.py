@@ -389,5 +389,3 @@ MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "cvt": _convert,
 }
 """By the first word of an operation."""
-
-__all__ = ["MAKERS"]

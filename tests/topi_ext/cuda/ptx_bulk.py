@@ -282,5 +282,3 @@ def _copy(launch: Any, key: tuple[int, int], block: int, begin: int, tile: np.nd
 
 MAKERS: dict[str, Callable[[Instruction], Step]] = {"mbarrier": _memory_barrier}
 """By the first word of an operation."""
-
-__all__ = ["ENCODERS", "MAKERS", "TensorMap", "boxes", "bulk_copy", "deliver_one", "is_complete", "windows"]

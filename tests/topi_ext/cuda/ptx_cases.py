@@ -96,6 +96,3 @@ def run_ptx(
         for other in results[1:]:
             np.testing.assert_array_equal(other[name], array, err_msg=f"{name} depends on the order")
         arguments[name][...] = array
-
-
-__all__ = ["Compiled", "program", "run_ptx"]

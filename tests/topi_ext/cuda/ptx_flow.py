@@ -58,6 +58,3 @@ def _ways(code: Sequence[Instruction], begin: int, ends: dict[int, int]) -> list
     if not _leaves(last) or last.guard is not None:
         ways.add(ends[begin])
     return sorted((way for way in ways if way is not None), reverse=True)
-
-
-__all__ = ["in_order"]

@@ -397,6 +397,3 @@ class Warps:
         waiting = self.mask & (self.state == POLLING)
         self.program_counter[waiting] = place
         return bool(waiting.any())
-
-
-__all__ = ["ORDERS", "Launch", "Order", "Program", "Warps"]

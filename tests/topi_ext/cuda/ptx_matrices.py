@@ -405,5 +405,3 @@ MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "wgmma": _warpgroup,
 }
 """By the first word of an operation."""
-
-__all__ = ["MAKERS", "check_groups", "left_table", "right_table", "sum_table"]

@@ -157,6 +157,3 @@ class LocalMemory(Space):
 
     def places(self, warps: Any, addresses: Any, size: int, mask: np.ndarray | None = None) -> np.ndarray:
         return super().places(warps, addresses, size, mask) + self.rows
-
-
-__all__ = ["LOCAL_BASE", "NOBODY", "SHARED_BASE", "GlobalMemory", "LocalMemory", "SharedMemory", "Space"]

@@ -309,18 +309,3 @@ def _split(text: str) -> list[str]:
             begin = place + 1
     last = text[begin:]
     return [*parts, last] if last.strip() or parts else []
-
-
-__all__ = [
-    "Address",
-    "Immediate",
-    "Instruction",
-    "Kernel",
-    "Negated",
-    "Pair",
-    "Register",
-    "Symbol",
-    "Variable",
-    "Vector",
-    "parse_kernels",
-]

@@ -117,18 +117,3 @@ def writer(operand: Any, type_: str) -> Writer:
 
 def readers(operands: Any, *types: str) -> list[Reader]:
     return [reader(operand, type_) for operand, type_ in zip(operands, types, strict=True)]
-
-
-__all__ = [
-    "BITS",
-    "SINK",
-    "TYPES",
-    "Reader",
-    "Step",
-    "Writer",
-    "reader",
-    "readers",
-    "type_of",
-    "unknown",
-    "writer",
-]

@@ -161,6 +161,3 @@ class Races:
         last.agent[places[many]] = _MANY
         unordered = (~alone & ~together & ~same_block) | (apart & (self._blocks(other) != own))
         last.time[places[unordered | (time == _ALWAYS) & ~alone]] = _ALWAYS
-
-
-__all__ = ["LANES", "Races", "Times", "granule"]

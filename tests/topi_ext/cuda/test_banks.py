@@ -9,7 +9,7 @@ from gpu_cases import lowered, product_error, scheduled_product, workload
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import cheapest_gemm
-from topi_ext.cuda.workload import INTEGERS
+from topi_ext.workload import BYTES
 
 SM_80 = MULTIPROCESSORS["sm_80"]
 LANES = np.arange(32)
@@ -51,7 +51,7 @@ def test_tiles_meet_no_bank_twice(dtype: str) -> None:
         # The rounding of integers is done one by one, and so are the loads of their sums.
         loads = waited.pop("load")
         assert waited == {"ldmatrix": 0, "cp.async": 0, "store": 0}, knobs
-        assert loads == 0 or dtype in INTEGERS
+        assert loads == 0 or dtype in BYTES
 
 
 def test_tiles_that_are_not_swizzled_wait() -> None:

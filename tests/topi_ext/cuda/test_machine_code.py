@@ -20,7 +20,8 @@ from topi_ext.cuda.knobs import GemmKnobs, registers
 from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.space import cheapest_gemm, gemm_knobs
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.workload import BYTES
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 
@@ -107,7 +108,7 @@ GROUPED = {
 @pytest.mark.parametrize("dtype", GROUPED)
 def test_products_of_four_warps(dtype: str) -> None:
     shape, knobs = GROUPED[dtype]
-    padding = (0,) * 4 if dtype in INTEGERS else (1,) * 4
+    padding = (0,) * 4 if dtype in BYTES else (1,) * 4
     work = workload(2, (14, 14), (64, 256), padding=padding, dtype=dtype)
     source = cuda_source(scheduled_product(work, knobs, SM_90), SM_90)
     text = compile_ptx(source, "sm_90")
@@ -180,7 +181,7 @@ def test_points_of_a_space_with_bulk_copies_neither_spill_nor_wait(dtype: str, s
 
 
 def check_bulk_point(dtype: str, seed: int) -> None:
-    padding = (0,) * 4 if dtype in INTEGERS else (1,) * 4
+    padding = (0,) * 4 if dtype in BYTES else (1,) * 4
     work = workload(2, (14, 14), (256, 160), padding=padding, dtype=dtype)
     found = [knobs for _, knobs in gemm_knobs(work, SM_90) if knobs.copies == "bulk"]
     knobs = random.Random(seed).choice(found)
@@ -201,7 +202,7 @@ def test_products_that_wait_for_one_another_are_found() -> None:
     assert compile_cubin(broken, "sm_90").serialized
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", BYTES)
 def test_borders_of_bytes_compile(dtype: str) -> None:
     """What lies around the image is 3, sixteen of it at once."""
     work = workload(2, (8, 11), (64, 4), (1, 1), (1, 2), (3, 1, 2, 1), dtype=dtype)

@@ -68,6 +68,3 @@ NAMES = tuple(_FORMS)
 
 def _float(value: float) -> Any:
     return tirx.const(value, "float32")
-
-
-__all__ = ["NAMES", "SIGMOID", "TANH", "Activation", "activated"]

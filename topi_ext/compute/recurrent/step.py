@@ -167,7 +167,6 @@ class Step:
         """Initialize the states."""
 
         def set_first(row: Any, at: _Sequence, part: Any) -> None:
-            del row
             for name, copies in zip(self.recurrence.states, self.kept, strict=True):
                 first = self.given.get(name)
                 with self._each(part) as (_, place):
@@ -179,7 +178,6 @@ class Step:
         """Copy the final states, whose copy ``last`` was written last, to ``states`` [D, B, H]."""
 
         def give(row: Any, at: _Sequence, part: Any) -> None:
-            del row
             for state, copies in zip(states, self.kept, strict=True):
                 with self._each(part) as (_, place):
                     state[at(place)] = copies[at(place, last)]
@@ -212,7 +210,6 @@ class Step:
         return self.kept[0][at(place, step.before)]
 
     def _reset_hidden(self, at: _Sequence, step: TimeStep, place: Any) -> Any:
-        del step
         return self.reset[at(place)]
 
     @contextmanager
@@ -423,6 +420,3 @@ class Step:
         self._write_state(
             at, step, place, (T.float32(1) - update) * fresh + update * self._hidden(at, step, place)
         )
-
-
-__all__ = ["OPTIONAL", "Group", "Kind", "Phase", "Recurrence", "Step", "TimeStep"]

@@ -95,6 +95,3 @@ def _free(processor: Processor) -> int:
 
 def _registers(processor: Processor, hidden: int) -> int:
     return ceil(lanes_of(hidden) / processor.lanes(4))
-
-
-__all__ = ["Tile", "lanes_of", "most_rows", "pack", "packed", "parts_of", "tile_of"]

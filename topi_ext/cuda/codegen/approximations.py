@@ -59,6 +59,3 @@ def _extern(name: str, *operands: Any) -> Any:
 
 def _is_single(value: Any) -> bool:
     return str(getattr(value.ty, "dtype", "")).split("x")[0] == "float32"
-
-
-__all__ = ["APPROXIMATE", "approximate", "approximate_functions"]

@@ -128,22 +128,3 @@ __device__ __forceinline__ void {name}(
 """
     arguments = [to, tensor_map, arrival.barriers, arrival.stage, arrival.bytes, *values]
     return call_void(name, arguments, source)
-
-
-__all__ = [
-    "ARRIVED",
-    "BARRIER_BYTES",
-    "BEGIN",
-    "COPY_TILE",
-    "COPY_WINDOWS",
-    "END",
-    "MOST_STAGES",
-    "OPERANDS",
-    "Arrival",
-    "arrived",
-    "begin",
-    "copy_tile",
-    "copy_windows",
-    "end",
-    "is_copy",
-]

@@ -91,6 +91,3 @@ def _is_copy(statement: Any) -> bool:
 
 def _without_barrier(statement: tirx.Evaluate) -> tirx.Evaluate:
     return tirx.Evaluate(0) if is_barrier(statement) else statement
-
-
-__all__ = ["order_bulk_copies"]

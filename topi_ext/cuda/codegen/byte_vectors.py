@@ -23,6 +23,3 @@ def _packed(repeated: tirx.Broadcast) -> Any:
         return repeated
     word = int.from_bytes(bytes([int(repeated.value) & 0xFF] * _WORD), "little", signed=True)
     return tirx.reinterpret(f"{dtype}x{lanes}", tirx.Broadcast(tirx.const(word, "int32"), lanes // _WORD))
-
-
-__all__ = ["pack_bytes"]

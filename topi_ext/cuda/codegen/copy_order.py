@@ -85,6 +85,3 @@ def _spread(products: list[Any], copies: list[Any]) -> list[Any]:
 
 def _multiplies(statement: Any) -> bool:
     return holds(statement, Call, lambda call: call.op.same_as(_MULTIPLY))
-
-
-__all__ = ["COMMIT_COPIES", "WAIT_FOR_COPIES", "order_copies"]

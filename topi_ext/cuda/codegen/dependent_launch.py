@@ -159,6 +159,3 @@ def _launches_early(func: tirx.PrimFunc) -> bool:
     if target is None or target.kind.name != "cuda":
         return False
     return multiprocessor_of(target).has_dependent_launch
-
-
-__all__ = ["ALLOW", "CONSTANT", "WAIT", "constant_operand", "launch_early", "wait_for_kernel_before"]

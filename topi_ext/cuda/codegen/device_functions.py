@@ -19,6 +19,3 @@ def called(call: Call) -> str:
     if not call.op.same_as(_FUNC_CALL) or not isinstance(call.args[0], StringImm):
         return ""
     return str(call.args[0].value)
-
-
-__all__ = ["call_void", "called"]

@@ -10,8 +10,8 @@ from tvm.s_tir import TensorIntrin
 from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.codegen.tensor_functions import SHARED, operand, tensor_function
-from topi_ext.cuda.workload import INTEGERS
 from topi_ext.errors import CudaError
+from topi_ext.workload import BYTES
 
 DOT_BYTES = 16
 """Neighbouring bytes of each operand: one load from shared memory, four instructions."""
@@ -36,8 +36,8 @@ __device__ __forceinline__ int {FUNCTIONS[dtype]}({words} data, int4 weight, int
 @cache
 def dot_product(dtype: str) -> str:
     """The name of the intrinsic for data of ``dtype`` and weights of int8, both in shared memory."""
-    if dtype not in INTEGERS:
-        raise CudaError(f"dp4a does not multiply {dtype}; use one of {', '.join(INTEGERS)}")
+    if dtype not in BYTES:
+        raise CudaError(f"dp4a does not multiply {dtype}; use one of {', '.join(BYTES)}")
 
     def buffers() -> list[Any]:
         operands = [operand((DOT_BYTES,), found, SHARED) for found in (dtype, "int8")]
@@ -62,6 +62,3 @@ def dot_product(dtype: str) -> str:
         name, description, tensor_function(buffers(), [2, 0, 1], 2, implement), override=True
     )
     return name
-
-
-__all__ = ["DOT_BYTES", "FUNCTIONS", "dot_product"]

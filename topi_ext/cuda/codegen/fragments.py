@@ -109,6 +109,3 @@ class _Fragments:
     def _of_lane(self, index: Any, lane: int) -> Any:
         number = tirx.const(lane, "int32")
         return structural_map(index, (tirx.Var, lambda found: number if found in self.lanes else found))
-
-
-__all__ = ["lower_fragments"]

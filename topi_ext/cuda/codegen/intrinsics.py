@@ -3,7 +3,7 @@
 Each is a description in loops, which a schedule's blocks must match, and an implementation by instructions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -281,21 +281,15 @@ def _copy(source: Any, target: Any) -> None:
 
 
 def _wmma_load(dtype: str, scope: str, order: str) -> Pair:
-    def buffers(by_rows: bool) -> list[Any]:
-        return [_square(dtype, SHARED, by_rows), _square(dtype, scope, by_rows)]
-
     def implement(shared: Any, fragment: Any) -> None:
         number, pointer = _fragment_number(fragment), _pointer(shared, dtype, 1)
         row = shared.strides[0]
         T.evaluate(T.tvm_load_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, order))
 
-    return tensor_function(buffers(False), [0], 1, _copy), tensor_function(buffers(True), [0], 1, implement)
+    return _wmma_copy(dtype, (SHARED, scope), implement)
 
 
 def _wmma_store(dtype: str, scope: str) -> Pair:
-    def buffers(by_rows: bool) -> list[Any]:
-        return [_square(dtype, scope, by_rows), _square(dtype, SHARED, by_rows)]
-
     def implement(fragment: Any, shared: Any) -> None:
         number, pointer = _fragment_number(fragment), _pointer(shared, dtype, 2)
         row = shared.strides[0]
@@ -303,7 +297,13 @@ def _wmma_store(dtype: str, scope: str) -> Pair:
             T.tvm_store_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, pointer, row, "row_major")
         )
 
-    return tensor_function(buffers(False), [0], 1, _copy), tensor_function(buffers(True), [0], 1, implement)
+    return _wmma_copy(dtype, (scope, SHARED), implement)
+
+
+def _wmma_copy(dtype: str, scopes: tuple[str, str], implement: Callable[[Any, Any], None]) -> Pair:
+    """A copy of a square from the first scope to the second."""
+    plain, by_rows = ([_square(dtype, scope, by_rows) for scope in scopes] for by_rows in (False, True))
+    return tensor_function(plain, [0], 1, _copy), tensor_function(by_rows, [0], 1, implement)
 
 
 def _wmma_fill(dtype: str, scope: str) -> Pair:

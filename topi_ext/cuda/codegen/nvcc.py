@@ -180,17 +180,3 @@ def machine_code(known: Mapping[str, bytes], arch: str | None = None) -> Iterato
     finally:
         if previous is not None:
             tvm_ffi.register_global_func(CALLBACK, previous, override=True)
-
-
-__all__ = [
-    "Cubin",
-    "Resources",
-    "code_architecture",
-    "compile_cubin",
-    "compile_source",
-    "digest",
-    "find_compiler",
-    "find_nvcc",
-    "machine_code",
-    "parse_resources",
-]

@@ -152,6 +152,3 @@ def _taken(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     if getattr(library, f"nvrtcGet{what}")(program, data):
         raise CudaError(f"NVRTC gives no {what} of this program")
     return data.raw
-
-
-__all__ = ["Nvrtc", "compile_with", "find_nvrtc", "first_error"]

@@ -44,6 +44,3 @@ def _has_scalars(body: Any) -> bool:
     structural_walk(body, (Call, on_call))
     structural_walk(body, ((tirx.Not, BitwiseNot), found.append))
     return bool(found)
-
-
-__all__ = ["unroll_scalars"]

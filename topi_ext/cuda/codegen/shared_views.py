@@ -40,6 +40,3 @@ def match_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
         )
 
     return replaced(func, (Call, matched))
-
-
-__all__ = ["match_pointers"]

@@ -51,6 +51,3 @@ def with_body(loop: tirx.For, body: Any, annotations: Any = None) -> tirx.For:
 def barrier() -> tirx.Evaluate:
     """What all threads of a block wait at."""
     return tirx.Evaluate(T.tvm_storage_sync("shared.dyn"))
-
-
-__all__ = ["ASYNC_COPY", "barrier", "flat", "holds", "is_barrier", "is_call", "with_body"]

@@ -177,6 +177,3 @@ def _rows(begin: Any, rows: Any, row: int, chunk: int) -> Any:
     inside = tirx.floormod(rows, row)
     place = tirx.bitwise_xor(column + inside, term * chunk)
     return rows - inside + place - column
-
-
-__all__ = ["SWIZZLED_ROWS", "swizzle_tiles"]

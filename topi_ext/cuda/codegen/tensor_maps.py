@@ -13,8 +13,9 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
-from topi_ext.cuda.workload import INTEGERS, GemmConvolution
+from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.workload import BYTES
 
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 """TVM's own encoder."""
@@ -126,7 +127,7 @@ def bulk_misfit(workload: GemmConvolution, block_m: int, block_n: int, block_k: 
     """What keeps bulk copies from a workload and its tiles, if anything."""
     if workload.group_channels % block_k and (not is_pointwise(workload) or workload.groups > 1):
         return f"bulk copies of {block_k} of {workload.group_channels} channels"
-    if workload.dtype in INTEGERS and any(workload.padding):
+    if workload.dtype in BYTES and any(workload.padding):
         return "bulk copies of what surrounds an image with a zero point"
     if block_n > MOST_BOX:
         return f"bulk copies of {block_n} columns"
@@ -143,15 +144,3 @@ def _row_problem(dtype: str, elements: int, rows: int) -> str | None:
 
 def _integers(values: list[int]) -> list[Any]:
     return [tirx.const(value, "int64") for value in values]
-
-
-__all__ = [
-    "ENCODE_TILED",
-    "SWIZZLES",
-    "TiledMap",
-    "WindowMap",
-    "bulk_misfit",
-    "data_map",
-    "is_pointwise",
-    "weight_map",
-]

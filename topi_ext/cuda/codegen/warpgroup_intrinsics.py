@@ -63,6 +63,3 @@ def warpgroup_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
     implementation = tensor_function(buffers(), [2, 0, 1], 2, implement)
     TensorIntrin.register(name, description, implementation, override=True)
     return name
-
-
-__all__ = ["warpgroup_intrinsic"]

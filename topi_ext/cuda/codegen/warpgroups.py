@@ -166,6 +166,3 @@ def _aligned(body: Any) -> Any:
         body,
         [(tirx.AllocBuffer, moved), (tirx.Var, lambda variable: buffers.get(variable, variable))],
     )
-
-
-__all__ = ["order_warpgroups"]

@@ -216,33 +216,3 @@ def _numbers(first: int, count: int) -> str:
 
 def _sums_in_out(kind: _Kind, count: int) -> str:
     return ", ".join(f'"+{kind.register}"(sums[begin + {place}])' for place in range(count))
-
-
-__all__ = [
-    "ADDRESS",
-    "COMMIT",
-    "FENCE",
-    "GROUP",
-    "GROUP_ROWS",
-    "LOADED",
-    "LOADED_REGISTERS",
-    "MOST_COLUMNS",
-    "MULTIPLY",
-    "PATTERN_ROWS",
-    "PROXY_FENCE",
-    "SHARED_ALIGNMENT",
-    "WAIT",
-    "WAIT_FOR_EARLIER",
-    "WGMMA_DTYPES",
-    "address_word",
-    "commit",
-    "fence",
-    "is_product",
-    "layout_word",
-    "loads_left",
-    "multiply",
-    "proxy_fence",
-    "row_bytes_of",
-    "wait",
-    "wait_for_earlier",
-]

@@ -226,6 +226,3 @@ def _is_aligned_ramp(ramp: tirx.Ramp, count: int) -> bool:
 
 def _reads(expression: Any, variable: Any) -> bool:
     return holds(expression, tirx.Var, lambda other: other.same_as(variable))
-
-
-__all__ = ["is_multiple", "widen_copies"]

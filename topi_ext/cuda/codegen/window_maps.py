@@ -84,6 +84,3 @@ def _address(handle: Any) -> int:
 def provide_window_maps() -> None:
     """Let kernels of this process find the encoder."""
     tvm_ffi.register_global_func(ENCODE_WINDOWS, encode_windows, override=True)
-
-
-__all__ = ["ENCODE_WINDOWS", "encode_windows", "provide_window_maps"]

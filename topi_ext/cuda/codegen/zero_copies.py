@@ -50,6 +50,3 @@ __device__ __forceinline__ void {COPY_OR_ZEROS}_{count}(void* to, const void* fr
     : : "r"(address), "l"(from), "r"(there ? {count} : 0));
 }}
 """
-
-
-__all__ = ["COPY_OR_ZEROS", "copy_or_zeros"]

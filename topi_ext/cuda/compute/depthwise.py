@@ -73,6 +73,3 @@ def depthwise_conv2d(
     total = te.compute(shape, summed, name=SUMS, attrs=attributes)
     whole = (workload.batch, *extents, workload.out_channels)
     return te.compute(whole, lambda *index: total(*index), name="result")
-
-
-__all__ = ["SUMS", "WINDOW", "depthwise_conv2d", "pack_depthwise"]

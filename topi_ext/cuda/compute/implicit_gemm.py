@@ -152,7 +152,6 @@ def rows_as_image(data: te.Tensor) -> te.Tensor:
     *extents, channels = (int(extent) for extent in data.shape)
 
     def element(row: Any, y: Any, x: Any, channel: Any) -> Any:
-        del y, x
         place = []
         for extent in reversed(extents):
             place.append(row % extent)
@@ -164,16 +163,3 @@ def rows_as_image(data: te.Tensor) -> te.Tensor:
 
 def _up(extent: int, step: int) -> int:
     return -(-extent // step) * step
-
-
-__all__ = [
-    "GATHER",
-    "PRODUCT",
-    "ROWS",
-    "pack_weight",
-    "padded",
-    "partial_products",
-    "result_of",
-    "rounded_to_tf32",
-    "rows_as_image",
-]

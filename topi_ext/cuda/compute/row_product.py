@@ -66,6 +66,3 @@ def _vector(depth: int) -> int:
     sizes = [size for size in (4, 2, 1) if depth % size == 0]
     padded = {size: -(-depth // (size * LANES)) * size * LANES for size in sizes}
     return next(size for size in sizes if padded[size] <= MOST_PADDED * min(padded.values()))
-
-
-__all__ = ["DATA", "MOST_ROWS", "ROWS", "pack_rows", "row_product"]

@@ -84,7 +84,6 @@ def transformed_image(data: te.Tensor, workload: GemmConvolution, knobs: Winogra
     points = te.compute((whole, extent, extent, channels), data_point, name=DATA)
 
     def element(number: Any, y: Any, x: Any, index: Any) -> Any:
-        del y, x
         place = index // channels
         return points(number, place // extent, place % extent, index % channels)
 
@@ -132,15 +131,3 @@ def transformed_products(
     results = te.compute(tiled, element, name="conv2d", attrs=attributes)
     extents = (workload.batch, workload.out_height, workload.out_width, channels)
     return te.compute(extents, lambda *index: results(*index), name="result")
-
-
-__all__ = [
-    "SPREAD",
-    "TRANSFORM",
-    "WINDOW",
-    "pack_winograd",
-    "products_shape",
-    "transformed_image",
-    "transformed_products",
-    "winograd_products",
-]

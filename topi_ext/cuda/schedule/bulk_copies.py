@@ -32,6 +32,7 @@ from topi_ext.cuda.compute.implicit_gemm import GATHER, ROWS, padded
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.ir import with_loops
 from topi_ext.schedule.blocks import child_blocks
 from topi_ext.schedule.nests import with_nests
 
@@ -76,7 +77,7 @@ def with_early_weights(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def on_loop(loop: tirx.For) -> Any:
         return tirx.SeqStmt([_opaque("constant", call), loop]) if loop.same_as(tiles) else loop
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    return with_loops(func, on_loop)
 
 
 def _loop_over_tiles(func: tirx.PrimFunc) -> tirx.For:
@@ -215,6 +216,3 @@ def _copy_of(statement: Any) -> tuple[SBlockRealize, list[Any]]:
 def _whole(index: Any) -> Any:
     """An index as the int that device functions take."""
     return tirx.Cast("int32", index) if str(index.ty.dtype) != "int32" else index
-
-
-__all__ = ["ORDER", "STAGES", "lies_as_read", "with_bulk_copies", "with_early_weights"]

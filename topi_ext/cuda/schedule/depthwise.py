@@ -13,13 +13,10 @@ from topi_ext.cuda.compute.depthwise import WINDOW
 from topi_ext.cuda.depthwise import DepthwiseKnobs
 from topi_ext.cuda.schedule.epilogue import epilogue_of, result_run
 from topi_ext.cuda.schedule.loops import in_vectors, unrolled
-from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 
 
-def schedule_depthwise(
-    func: PrimFunc, workload: DepthwiseConvolution, knobs: DepthwiseKnobs
-) -> Schedule | None:
+def schedule_depthwise(func: PrimFunc, knobs: DepthwiseKnobs) -> Schedule | None:
     """Arrange a function around ``compute.cuda.depthwise``; None where what follows it is no epilogue."""
     sch = open_schedule(func)
     found = annotated_block(sch)
@@ -68,6 +65,3 @@ def _copy_weights(sch: Schedule, anchor: Any, block: Any, knobs: DepthwiseKnobs)
     sch.bind(others, "threadIdx.y")
     sch.bind(lane, "threadIdx.x")
     sch.vectorize(run)
-
-
-__all__ = ["schedule_depthwise"]

@@ -51,6 +51,3 @@ def schedule_elementwise(func: PrimFunc) -> Schedule | None:
     sch.bind(block_loop, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
     return sch
-
-
-__all__ = ["schedule_elementwise"]

@@ -28,6 +28,3 @@ def epilogue_of(sch: Schedule, product: Any) -> Any | None:
 def result_run(columns: int) -> int:
     """Results that a thread writes at once: TVM's CUDA has no vectors of eight float32."""
     return next(size for size in (4, 2, 1) if columns % size == 0)
-
-
-__all__ = ["epilogue_of", "result_run"]

@@ -94,6 +94,3 @@ def _flatten(sch: Schedule, block: Any, workload: GemmConvolution) -> None:
         return channel // columns, row, channel % columns
 
     sch.transform_block_layout(block, tirx.IndexMap.from_func(rows, ndim=len(extents) + 1))
-
-
-__all__ = ["schedule_product"]

@@ -16,6 +16,3 @@ def in_vectors(sch: Schedule, loops: Sequence[Any]) -> None:
     """The last of ``loops`` as a vector, the others unrolled."""
     unrolled(sch, loops[:-1])
     sch.vectorize(loops[-1])
-
-
-__all__ = ["in_vectors", "unrolled"]

@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.cuda.multiprocessor import LANES
+from topi_ext.cuda.schedule.epilogue import result_run
 from topi_ext.divisors import largest_divisor
 from topi_ext.schedule.blocks import child_blocks, is_reduction, loop_extent, open_schedule, try_inline
 
@@ -39,7 +40,7 @@ def schedule_normalization(func: PrimFunc) -> Schedule | None:
     if len(known) < len(extents) or not all(_is_along_last(sch, block, known) for block in sums):
         return None
     *rows, columns = known
-    vector = next(size for size in (4, 2, 1) if columns % size == 0)
+    vector = result_run(columns)
     lanes = min(LANES, columns // vector & -(columns // vector))
     if lanes < FEWEST_LANES:
         return None
@@ -104,6 +105,3 @@ def _arrange(sch: Schedule, partial: Any, total: Any) -> None:
 def _unroll_short(sch: Schedule, turn: Any) -> None:
     if (loop_extent(sch, turn) or 1) <= MOST_UNROLLED:
         sch.unroll(turn)
-
-
-__all__ = ["schedule_normalization"]

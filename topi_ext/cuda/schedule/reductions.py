@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS
+from topi_ext.cuda.schedule.epilogue import result_run
 from topi_ext.divisors import largest_divisor
 from topi_ext.schedule.blocks import (
     child_blocks,
@@ -107,7 +108,7 @@ def _windows(sch: Schedule, reduction: Any, out: Any, pixels: int, channels: int
     # extents TVM cannot always tell.
     taps = _reduced_loops(sch, reduction)
     *others, channel = sch.get_loops(reduction)[: -len(taps)]
-    lanes = next(size for size in (4, 2, 1) if channels % size == 0)
+    lanes = result_run(channels)
     across = largest_divisor(channels // lanes, THREADS)
     down = largest_divisor(pixels, THREADS // across)
     pixel = sch.fuse(*others) if others else sch.add_unit_loop(channel)
@@ -180,6 +181,3 @@ def _reduced_loops(sch: Schedule, block: Any) -> list[Any]:
     axes = sch.get(block).iter_vars
     count = sum(axis.iter_type == tirx.IterVar.CommReduce for axis in axes)
     return list(sch.get_loops(block)[-count:])
-
-
-__all__ = ["schedule_reduction"]

@@ -62,6 +62,3 @@ def schedule_rows(func: PrimFunc) -> Schedule | None:
     sch.set_scope(partial, 0, "local")
     sch.set_scope(total, 0, "local")
     return sch
-
-
-__all__ = ["schedule_rows"]

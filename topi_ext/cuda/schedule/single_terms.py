@@ -92,6 +92,3 @@ def _is_identity(value: Any, begin: Any) -> bool:
 def _limits(number: Any) -> Any:
     dtype = np.dtype(str(number.ty.dtype))
     return np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-
-
-__all__ = ["without_single_terms"]

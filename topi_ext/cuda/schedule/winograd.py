@@ -100,6 +100,3 @@ def _bind(sch: Schedule, blocks: list[Any], tiles: Any, lane: Any) -> None:
     sch.bind(sch.fuse(*blocks), "blockIdx.x")
     sch.bind(tiles, "threadIdx.y")
     sch.bind(lane, "threadIdx.x")
-
-
-__all__ = ["schedule_transform"]

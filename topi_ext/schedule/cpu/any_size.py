@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from topi_ext.extents import fixed
 from topi_ext.indexing import physical_axes
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.schedule.blocks import annotated_block, open_schedule
+from topi_ext.schedule.blocks import anchor_of, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
@@ -79,12 +79,7 @@ def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:
     fused.
     """
     sch = open_schedule(func)
-    found = annotated_block(sch)
-    assert found is not None
-    extents = [axis.dom.extent for axis in sch.get(found[0]).iter_vars]
+    extents = [axis.dom.extent for axis in sch.get(anchor_of(sch)).iter_vars]
     axes = physical_axes(workload.out_layout)
     width = extents[axes.index(("W", 0))]
     return extents[axes.index(("H", 0))] * width if fuses_rows(workload) else width
-
-
-__all__ = ["schedule_any_size"]

@@ -372,6 +372,3 @@ def _starting(nest: Any, images: list[Any], start: Any) -> Any:
         return SBlockRealize(values, conjunction(kept), realize.block)
 
     return structural_map(inside(nest, [*images, place]), (SBlockRealize, on_block))
-
-
-__all__ = ["Attention", "Form", "best_form"]

@@ -56,6 +56,3 @@ def _lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None
             return False
         together += 1
     return together == occurrences(store, inner) > 0
-
-
-__all__ = ["coalesce"]

@@ -23,7 +23,7 @@ from topi_ext.schedule.bias_start import apply_start, keep_start
 from topi_ext.schedule.blocks import (
     AnchorNeighbours,
     SBlock,
-    annotated_block,
+    anchor_of,
     fuse_epilogue,
     inline_copies,
     loop_extent,
@@ -61,9 +61,7 @@ def schedule_convolution(
     check_knobs(workload, knobs)
     sch = open_schedule(func)
     inline_copies(sch)
-    found = annotated_block(sch)
-    assert found is not None
-    nest = _Nest(sch, found[0], workload, knobs)
+    nest = _Nest(sch, anchor_of(sch), workload, knobs)
     nest.arrange()
     arranged = nest.sch.mod["main"]
     for rewrite in _REWRITES:

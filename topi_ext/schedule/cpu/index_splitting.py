@@ -181,6 +181,3 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> SBlock:
         if sch is not None:
             return sch.mod["main"].body.block
     raise RuntimeError("no rule takes a part of a split function")
-
-
-__all__ = ["IndexSplitting"]

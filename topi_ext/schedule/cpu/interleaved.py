@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
 
 from topi_ext.extents import fixed
-from topi_ext.ir import loads_of, nodes_of, substitute, uses
+from topi_ext.ir import loads_of, nodes_of, strides_along, substitute, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
 from topi_ext.schedule.conditionals import conditionals, range_of, simplified_in
@@ -52,7 +52,7 @@ def _interleaved(block: SBlock) -> Any | None:
     extent = fixed(axes[-1].dom.extent)
     if extent is None or not store.indices[-1].same_as(last):
         return None
-    if any(uses(index, last) for index in store.indices[:-1]):
+    if strides_along(store, last):
         return None
     known = [axis for axis in axes if fixed(axis.dom.extent) is not None]
     variables = [axis.var for axis in known]
@@ -87,7 +87,7 @@ def _reads_rows(value: Any, variable: tirx.Var) -> bool:
     if any(uses(choice.args[0], variable) for choice in conditionals(value)):
         return False
     return all(
-        not any(uses(index, variable) for index in load.indices[:-1])
+        not strides_along(load, variable)
         and (not uses(load.indices[-1], variable) or _follows(load.indices[-1], variable))
         for load in loads_of(value)
         if load.indices
@@ -119,6 +119,3 @@ def _loops(block: SBlock, values: list[Any]) -> Any:
         ]
     )
     return nest_of(axes, body, store.buffer, block.name_hint)[1]
-
-
-__all__ = ["Interleaved"]

@@ -14,14 +14,13 @@ from tvm import tirx
 from tvm.ir import Call, Range
 from tvm.s_tir import SBlock as Block
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map
 
 from topi_ext.codegen import amx, neon_matrices
 from topi_ext.codegen.bfloat16 import without_conversion
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.codegen.scopes import SUMS
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.ir import nodes_of, sequence, substitute, unmarked
+from topi_ext.ir import nodes_of, sequence, substitute, unmarked, with_loops
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.workload import ConvolutionWorkload
@@ -85,7 +84,7 @@ def apply_matrices(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return tile.around(loop)
         return loop
 
-    return func.with_body(structural_map(func.body, (tirx.For, on_loop)))
+    return with_loops(func, on_loop)
 
 
 class _Tile(ABC):
@@ -273,6 +272,3 @@ def _place(indices: list[Any], shape: Any) -> Any:
 
 def _block(name: str, reads: list[Any], writes: list[Any], statements: list[Any]) -> Any:
     return SBlockRealize([], True, Block([], reads, writes, name, sequence(statements)))
-
-
-__all__ = ["apply_matrices", "keep_configured", "multiply_matrices"]

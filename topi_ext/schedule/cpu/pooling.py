@@ -10,6 +10,7 @@ from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
+    anchor_of,
     annotated_block,
     carried_workload,
     fuse_epilogue,
@@ -63,9 +64,7 @@ class WindowPooling(ProcessorRule):
 
 def _arranged(sch: Schedule, workload: PoolingWorkload, processor: Processor, tile: int) -> tirx.PrimFunc:
     """The pooling in tiles of ``tile`` pixels; rows are as long at least."""
-    found = annotated_block(sch)
-    assert found is not None
-    anchor = found[0]
+    anchor = anchor_of(sch)
     around = fuse_epilogue(sch, anchor)
     epilogue = around.epilogue
     if epilogue is None:

@@ -282,16 +282,3 @@ def _is_over(load: Any, last: tuple[Any, Any], axes: Sequence[tirx.Var]) -> bool
     return all(map(structural_equal, (inner, innermost), last)) and not any(
         uses(index, axis) for index in image for axis in axes
     )
-
-
-__all__ = [
-    "Product",
-    "Tile",
-    "arrange_product",
-    "best_tile",
-    "is_product",
-    "multiplies_pairs",
-    "multiplying",
-    "step_cycles",
-    "tiles",
-]

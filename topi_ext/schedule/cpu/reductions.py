@@ -11,7 +11,7 @@ from tvm_ffi import structural_walk
 
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of, uses
+from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.vector_remainders import mark_remainder
@@ -229,8 +229,7 @@ def _runs_along(node: Any, axis: tirx.Var) -> bool:
     """
     along = _loads_along(node, axis)
     return bool(along) and all(
-        load.indices[-1].same_as(axis) and not any(uses(index, axis) for index in load.indices[:-1])
-        for load in along
+        load.indices[-1].same_as(axis) and not strides_along(load, axis) for load in along
     )
 
 
@@ -264,6 +263,3 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
 def _is_alone(sch: Schedule, loops: list[Any]) -> bool:
     """Is the last of ``loops`` the only one that threads can share?"""
     return all(loop_extent(sch, loop) == 1 for loop in loops[:-1])
-
-
-__all__ = ["MAXIMUM_VECTOR", "Arrangement", "arrange_reduction", "arrange_whole", "start_before"]

@@ -133,6 +133,3 @@ def _arranged(sch: Schedule, anchor: SBlock, tile: int, processor: Processor) ->
         arrange_block(sch, block, lanes, processor.parallel_cycles)
     arrange_loops(sch, around.after, lanes, processor.parallel_cycles)
     return with_known_tiles(finished(sch.mod["main"]), _PARTIAL)
-
-
-__all__ = ["RowDots"]

@@ -17,6 +17,7 @@ from topi_ext.extents import fixed
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
+    anchor_of,
     annotated_block,
     child_blocks,
     fuse_epilogue,
@@ -66,9 +67,7 @@ def _arranged(sch: Schedule, processor: Processor, lanes: int) -> tirx.PrimFunc:
 
     Of unknown size, where rows have as many at least, the columns of all windows come before the windows.
     """
-    found = annotated_block(sch)
-    assert found is not None
-    anchor = found[0]
+    anchor = anchor_of(sch)
     around = fuse_epilogue(sch, anchor)
     (columns,) = (block for block in around.before if _has_columns(sch, block))
     padded = [block for block in around.before if sch.get(block).name_hint == PADDING]
@@ -137,6 +136,3 @@ def _reduce_in_vectors(sch: Schedule, block: SBlock, pixel: Any, tap: Any, lanes
         sch.unroll(tap)
     sch.decompose_reduction(block, tap)
     return vector
-
-
-__all__ = ["schedule_row_pooling"]

@@ -156,6 +156,3 @@ def _own_axes(node: SBlockNode, extents: list[Any], computed: list[Any]) -> int:
 
 def _is_own(index: Any, axis: tirx.IterVar) -> bool:
     return bool(index.same_as(axis.var)) or (fixed(axis.dom.extent) == 1 and fixed(index) == 0)
-
-
-__all__ = ["Rows", "common_rows", "inline_cheap"]

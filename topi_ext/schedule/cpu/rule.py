@@ -18,7 +18,6 @@ class ProcessorRule(Rule):
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """None if :meth:`schedule` does not take the function; the next rule is tried then."""
-        del tunable
         if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
             return None
         try:
@@ -30,6 +29,3 @@ class ProcessorRule(Rule):
     @abstractmethod
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """The schedule; None, or a RuntimeError from TVM, for a function that the rule does not take."""
-
-
-__all__ = ["ProcessorRule"]

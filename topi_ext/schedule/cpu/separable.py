@@ -76,6 +76,3 @@ def place_depthwise(sch: Schedule, stage: DepthwiseStage, chunk: Any, workload: 
     if stage.padding is not None:
         sch.compute_at(stage.padding, channel, preserve_unit_loops=True)
         sch.vectorize(sch.get_loops(stage.padding)[-1])
-
-
-__all__ = ["DepthwiseStage", "depthwise_stage", "place_depthwise"]

@@ -331,6 +331,3 @@ class _Copy:
             value = _of_vector(self.value, row, size)
             statements.append(tirx.BufferStore(result, value, run(starts[1], place, self.row.result)))
         return statements
-
-
-__all__ = ["Transpose"]

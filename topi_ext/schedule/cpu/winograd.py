@@ -14,7 +14,13 @@ from topi_ext.compute.padding import PADDING
 from topi_ext.compute.winograd import DATA, DATA_ROWS, PRODUCT, RESULT_COLUMNS
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.schedule.blocks import AnchorNeighbours, SBlock, annotated_block, fuse_epilogue, open_schedule
+from topi_ext.schedule.blocks import (
+    AnchorNeighbours,
+    SBlock,
+    anchor_of,
+    fuse_epilogue,
+    open_schedule,
+)
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import WIDENED, ConvolutionWorkload
@@ -52,9 +58,7 @@ def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, AnchorNeighbou
     That block is the epilogue where there is one, which takes over the last step of the convolution.
     """
     sch = open_schedule(func)
-    found = annotated_block(sch)
-    assert found is not None
-    anchor = found[0]
+    anchor = anchor_of(sch)
     around = fuse_epilogue(sch, anchor)
     if around.epilogue is None:
         return sch, anchor, around
@@ -172,13 +176,3 @@ def _unroll_vectors(sch: Schedule, block: SBlock) -> None:
     sch.unroll(row)
     sch.unroll(column)
     sch.vectorize(lane)
-
-
-__all__ = [
-    "arrange_columns",
-    "arrange_data",
-    "arrange_products",
-    "open_winograd",
-    "own_loops",
-    "schedule_winograd",
-]

@@ -104,6 +104,3 @@ def _result(sch: Schedule, block: SBlock, knobs: WinogradKnobs) -> tuple[Loop, L
     sch.unroll(column)
     sch.vectorize(lane)
     return chunk, channel
-
-
-__all__ = ["schedule_winograd_any_size"]

@@ -17,7 +17,7 @@ from topi_ext.extents import fixed
 from topi_ext.indexing import physical_axes
 from topi_ext.ir import loads_of, substitute
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.schedule.nests import nests_of, with_nests
+from topi_ext.schedule.nests import nested_block, nests_of, with_nests
 from topi_ext.workload import ConvolutionWorkload
 
 
@@ -30,18 +30,14 @@ def by_tiles(
     Only they may be computed: beyond the last one results have no place.
     """
     nests = nests_of(func)
-    blocks = [_block_in(nest) for nest in nests]
-    place = [block.name_hint if block is not None else "" for block in blocks].index(name)
-    tiles = _Tiles(blocks[place], workload, knobs)
+    place, block = next(
+        (place, realize.block)
+        for place, realize in enumerate(map(nested_block, nests))
+        if realize is not None and realize.block.name_hint == name
+    )
+    tiles = _Tiles(block, workload, knobs)
     nests[place] = tiles.nest()
     return with_nests(func, nests), tiles.count
-
-
-def _block_in(nest: Any) -> SBlock | None:
-    """The block in a nest of loops around nothing else; None where that is none."""
-    while isinstance(nest, tirx.For):
-        nest = nest.body
-    return nest.block if isinstance(nest, SBlockRealize) else None
 
 
 class _Tiles:
@@ -128,6 +124,3 @@ def _from_zero(extent: Any) -> Range:
     return Range.from_min_extent(
         tirx.IntImm("int64", 0), extent if number is None else tirx.IntImm("int64", number)
     )
-
-
-__all__ = ["by_tiles"]

@@ -115,15 +115,3 @@ def _plain(weight: Array, layout: str) -> Array:
     places = [[place for place, name in enumerate(names) if name == axis] for axis in axes]
     moved = weight.transpose([place for group in places for place in group])
     return moved.reshape([prod(weight.shape[place] for place in group) for group in places])
-
-
-__all__ = [
-    "DIRECT_TOLERANCE",
-    "WINOGRAD_TOLERANCE",
-    "Kernel",
-    "difference",
-    "reference_knobs",
-    "sample",
-    "tolerance",
-    "tolerance_error",
-]

@@ -262,6 +262,3 @@ def _outcome(future: _Future) -> tuple[workers.Outcome, Any]:
     except Exception as error:
         return "lost", last_line(str(error))
     return outcome, value
-
-
-__all__ = ["ATTEMPTS", "BoardEvent", "BoardRunner"]

@@ -109,6 +109,3 @@ def measured(runner: Runner, outcomes: Sequence[Built], rounds: int) -> Iterator
                 yield Measurement((), errors[place])
             else:
                 yield Measurement(seconds[place], lost=not seconds[place])
-
-
-__all__ = ["Built", "Runner", "builder_pool", "built", "finished", "measured", "needing_packages"]

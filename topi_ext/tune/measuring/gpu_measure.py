@@ -172,6 +172,3 @@ class _LocalRunner:
     def close(self) -> None:
         """End the process."""
         self._process.close()
-
-
-__all__ = ["GpuMeasurer", "product_error"]

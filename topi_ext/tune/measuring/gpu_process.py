@@ -41,6 +41,3 @@ class GpuProcess:
 def _ended_after(seconds: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     with workers.ended_after(seconds):
         return function(*arguments)
-
-
-__all__ = ["GpuProcess"]

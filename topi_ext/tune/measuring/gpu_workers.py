@@ -103,6 +103,3 @@ def _loaded(kernel: Library) -> Any:
 
 def _stored(folder: Path) -> Mapping[str, bytes]:
     return {path.stem: path.read_bytes() for path in folder.glob("*.cubin")}
-
-
-__all__ = ["Job", "build", "error_here", "prepare", "run_here"]

@@ -20,6 +20,3 @@ class Library:
     arguments: Sequence[tuple[Sequence[int], str]]
     calls: Sequence[tuple[str, Sequence[int]]] = ()
     device: Literal["cpu", "cuda"] = "cpu"
-
-
-__all__ = ["ENTRY", "Library"]

@@ -201,6 +201,3 @@ class _LocalRunner:
         pool = getattr(self._runner, "pool", None)
         if pool is not None:
             pool.shutdown(wait=False)
-
-
-__all__ = ["KernelMeasurer"]

@@ -56,6 +56,3 @@ class Measurer(Protocol):
     def close(self) -> None:
         """End the worker processes."""
         ...
-
-
-__all__ = ["Measurement", "Measurer"]

@@ -34,6 +34,3 @@ class Needs:
         told = features_told(module[ENTRY], session.device(self.probe.device, 0))
         missing = sorted(self.features - told) if told is not None else []
         return f"lacks {', '.join(missing)}, which the kernels need" if missing else ""
-
-
-__all__ = ["Needs"]

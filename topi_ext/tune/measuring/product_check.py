@@ -6,13 +6,14 @@ import numpy.typing as npt
 from topi_ext.cuda.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.kernel import Knobs
 from topi_ext.cuda.winograd import WinogradGemmKnobs
-from topi_ext.cuda.workload import INTEGERS, NhwcConvolution
+from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.tune.measuring.agreement import DIRECT_TOLERANCE, WINOGRAD_TOLERANCE
+from topi_ext.workload import BYTES
 
 ROWS = 2048
 """Pixels of the result that are compared; of a smaller one, all."""
 
-_ALLOWED = {"float16": 2e-3, "tf32": 1e-4, "float32": DIRECT_TOLERANCE, **dict.fromkeys(INTEGERS, 0.0)}
+_ALLOWED = {"float16": 2e-3, "tf32": 1e-4, "float32": DIRECT_TOLERANCE, **dict.fromkeys(BYTES, 0.0)}
 """Relative to the largest result. float16 rounds the result by up to 2^-11 of it; sums of tensor cores are
 truncated where they are aligned, which costs 2^-22 of the largest for each instruction.
 """
@@ -36,7 +37,7 @@ def operands(workload: NhwcConvolution) -> tuple[Array, Array]:
     kernel = (workload.out_channels, *workload.kernel, workload.group_channels)
     found = []
     for shape, dtype in ((workload.data_shape, workload.data_dtype), (kernel, workload.weight_dtype)):
-        if dtype in INTEGERS:
+        if dtype in BYTES:
             limits = np.iinfo(dtype)
             found.append(random.integers(limits.min, limits.max, shape, dtype, endpoint=True))
         else:
@@ -82,6 +83,3 @@ def product_rows(
             products = grouped @ taps.transpose(0, 2, 1)
             result[inside] += products.transpose(1, 0, 2).reshape(-1, workload.out_channels)
     return result
-
-
-__all__ = ["ROWS", "allowed_error", "largest_error", "operands", "product_rows"]

@@ -26,6 +26,3 @@ USUAL_OF_GPUS = Timing(min_repeat_ms=10, build_timeout=120.0)
 def too_long(what: str, seconds: float) -> str:
     """What is said of a kernel that has taken more than its ``seconds``; ``what``: "build" or "run"."""
     return f"{what}: longer than {seconds:.0f} s"
-
-
-__all__ = ["USUAL", "USUAL_OF_GPUS", "Timing", "too_long"]

@@ -1,4 +1,7 @@
-"""Machines that TVM's RPC tracker lends under a key."""
+"""Machines that TVM's RPC tracker lends under a key.
+
+Asked over its own protocol: TVM's client waits for a machine without end.
+"""
 
 import select
 import socket
@@ -173,6 +176,3 @@ def _open(host: str, port: int) -> socket.socket:
 
 def _no_answer(host: str, port: int, error: Exception) -> RelayLayoutError:
     return RelayLayoutError(f"the RPC tracker at {host}:{port} does not answer: {last_line(str(error))}")
-
-
-__all__ = ["WAIT", "Lender", "Loan", "RemoteDevice", "borrow", "check_remote", "machines", "none_left"]

@@ -256,7 +256,6 @@ def device_times(
 
 def _linker(command: tuple[str, ...]) -> Callable[..., None]:
     def link(output: str, objects: list[str], **options: Any) -> None:
-        del options
         words = [*command, "-shared", "-fPIC", "-o", output, *objects]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -80,11 +80,6 @@ class Loop:
         return sum(_mnemonic(line).startswith(_LOADS) for line in self.instructions)
 
     @cached_property
-    def stores(self) -> int:
-        """Stores, a pair counting as one."""
-        return sum(_mnemonic(line).startswith(_STORES) for line in self.instructions)
-
-    @cached_property
     def vector_stores(self) -> int:
         """Whole vectors stored outside of the stack frame."""
         return sum(
@@ -207,6 +202,3 @@ def _written(line: str) -> list[str]:
         return _REGISTER.findall(operands.partition("[")[0])
     first = operands.split(",", 1)[0]
     return _REGISTER.findall(first)
-
-
-__all__ = ["Loop", "hot_loop", "innermost_loops"]

@@ -142,6 +142,3 @@ def _load_xgboost() -> Any:
             "tuning with a model needs xgboost: pip install 'relay-layout[tune]', or choose another strategy"
         ) from None
     return xgboost
-
-
-__all__ = ["CostModel", "Samples", "SharedSamples"]

@@ -6,7 +6,7 @@ from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_registers, read_pi
 from topi_ext.cuda.depthwise_space import depthwise_blocks, depthwise_resident, warp_lines
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution
-from topi_ext.tune.models.features import Features
+from topi_ext.tune.models.features import Features, logarithms_of
 from topi_ext.tune.models.product_features import occupancy_features
 
 
@@ -20,7 +20,7 @@ def depthwise_features(workload: DepthwiseConvolution) -> Features:
         "stride": prod(workload.strides),
         "macs": workload.macs,
     }
-    found = {f"log_{name}": log2(value) for name, value in counts.items()}
+    found = logarithms_of(counts)
     kinds = {"is_depthwise": 1.0, "is_padded": float(any(workload.padding))}
     return found | kinds | {f"multiplied={workload.dtype}": 1.0}
 
@@ -35,7 +35,7 @@ def thread_features(
         "warps": knobs.warps,
         "run_bytes": knobs.channels * workload.element_bytes,
     }
-    found = {f"log_{name}": log2(value) for name, value in counts.items()}
+    found = logarithms_of(counts)
     found[f"weights={knobs.weights}"] = 1.0
     extents = workload.out_height, workload.out_width
     padded = [ceil(extent / size) * size for extent, size in zip(extents, knobs.block, strict=True)]
@@ -56,6 +56,3 @@ def thread_features(
         "bytes_asked_at_once": float(read * knobs.vector * workload.element_bytes),
         "log_products_per_thread": log2(results * knobs.vector * workload.taps),
     }
-
-
-__all__ = ["depthwise_features", "thread_features"]

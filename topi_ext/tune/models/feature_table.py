@@ -43,6 +43,3 @@ def features_of_workload(workload: Workload) -> Features:
 def features_of_knobs(workload: Workload, machine: Machine, knobs: Any, cycles: float) -> Features:
     """The features of knobs on a machine; ``cycles`` is the estimate for them."""
     return _functions(workload).of_knobs(workload, machine, knobs, cycles)
-
-
-__all__ = ["features_of_knobs", "features_of_workload"]

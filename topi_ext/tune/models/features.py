@@ -15,6 +15,11 @@ from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
 Features = dict[str, float]
 
 
+def logarithms_of(counts: Mapping[str, float]) -> Features:
+    """The binary logarithm of each count, named after it."""
+    return {f"log_{name}": math.log2(value) for name, value in counts.items()}
+
+
 def workload_features(workload: ConvolutionWorkload) -> Features:
     """Logarithms of the extents, and what kind of convolution it is."""
     if isinstance(workload, SeparableWorkload):
@@ -41,7 +46,7 @@ def workload_features(workload: ConvolutionWorkload) -> Features:
             "kernel_2": workload.kernel_depth,
             "stride_2": workload.along(PLANES).stride,
         }
-    logarithms = {f"log_{name}": math.log2(value) for name, value in found.items()}
+    logarithms = logarithms_of(found)
     kinds = {
         "is_depthwise": workload.is_depthwise,
         "is_pointwise": workload.is_pointwise,
@@ -71,7 +76,7 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
     """Registers, loads, cache footprints and chunks of a register tile of pixels by vectors of channels."""
     lanes, pixels, vectors = (int(knobs[name]) for name in ("lanes", "tile_pixels", "tile_channels"))
     size = DTYPE_BYTES[workload.dtype]
-    registers = math.ceil(lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+    registers = processor.registers(lanes, workload.out_dtype)
     accumulators = pixels * vectors * registers
     # Of NCHW the vectors run along a row, so that channels are single.
     along_rows = workload.out_layout == "NCHW"
@@ -105,6 +110,3 @@ def _tile_features(workload: ConvolutionWorkload, processor: Processor, knobs: M
         "log_chunks_per_thread": math.log2(chunks / threads),
         "imbalance": math.ceil(chunks / threads) * processor.threads / chunks,
     }
-
-
-__all__ = ["Features", "knob_features", "workload_features"]

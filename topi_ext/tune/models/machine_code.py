@@ -99,6 +99,3 @@ def _version(path: str) -> int:
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     found = _VERSION.search(done.stdout)
     return int(found[1]) if found else 0
-
-
-__all__ = ["OLDEST", "TOOL", "Analysis", "analyse", "analyser", "loop_cycles"]

@@ -8,7 +8,7 @@ from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.space import resident_blocks
 from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.tune.models.features import Features
+from topi_ext.tune.models.features import Features, logarithms_of
 
 
 def product_features(workload: GemmConvolution) -> Features:
@@ -23,7 +23,7 @@ def product_features(workload: GemmConvolution) -> Features:
         "copy_elements": workload.copy_elements,
         "macs": workload.macs,
     }
-    found = {f"log_{name}": log2(value) for name, value in counts.items()}
+    found = logarithms_of(counts)
     return found | {"is_padded": float(any(workload.padding)), f"multiplied={workload.dtype}": 1.0}
 
 
@@ -47,7 +47,7 @@ def _block_features(
     """The knobs, and what they make of a multiprocessor; ``cycles`` is the estimate for them."""
     counts = {name: value for name, value in knobs.to_dict().items() if isinstance(value, int)}
     counts |= {"warps": knobs.warps, "warp_m": knobs.warp_m, "warp_n": knobs.warp_n}
-    found = {f"log_{name}": log2(value) for name, value in counts.items()}
+    found = logarithms_of(counts)
     words = {"order": knobs.order, "instruction": knobs.instruction, "copies": knobs.copies}
     found |= {f"{name}={value}": 1.0 for name, value in words.items()}
     rows, columns, depth = padded(workload, knobs)
@@ -86,6 +86,3 @@ def occupancy_features(blocks: int, resident: int, warps: int, multiprocessor: M
 def _per_byte(rows: int, columns: int, size: int) -> float:
     """Products of a tile for each byte of the operands' rows and columns."""
     return rows * columns / ((rows + columns) * size)
-
-
-__all__ = ["convolution_features", "occupancy_features", "product_features"]

@@ -6,7 +6,7 @@ entering the loop, and what moves between caches and memory.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import tvm
@@ -14,7 +14,6 @@ from tvm import tirx
 
 from topi_ext.codegen import neon_matrices
 from topi_ext.compute.convolution import reduction_axes
-from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
@@ -70,7 +69,6 @@ class KernelModel:
         self, workload: ConvolutionWorkload, knobs: Sequence[Any], rounds: int = 1
     ) -> Iterator[Measurement]:
         """One modelled time for each of ``knobs``; ``rounds`` would not change it."""
-        del rounds
         for one in knobs:
             try:
                 yield Measurement((self.seconds(workload, one),))
@@ -82,13 +80,11 @@ class KernelModel:
 
     def measure_functions(self, functions: Sequence[tirx.PrimFunc], rounds: int = 1) -> Iterator[Measurement]:
         """Errors: there is a model of convolutions alone."""
-        del rounds
         for _ in functions:
             yield Measurement((), "model: there is none of this function")
 
     def result_error(self, workload: ConvolutionWorkload, knobs: Any) -> str:
         """Nothing is known to be wrong of what is not run."""
-        del workload, knobs
         return ""
 
     def close(self) -> None:
@@ -156,7 +152,7 @@ class KernelModel:
     def _direct(self, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, found: Analysis) -> float:
         """Cycles over all threads."""
         processor = self._processor
-        registers = ceil(knobs.lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+        registers = processor.registers(knobs.lanes, workload.out_dtype)
         accumulators = knobs.tile_pixels * knobs.tile_channels * registers
         steps = workload.group_in_channels * workload.taps / workload.word
         products = LONG_PRODUCTS if multiplies_long(workload, processor) else 1
@@ -180,7 +176,7 @@ class KernelModel:
     def _winograd(self, workload: ConvolutionWorkload, knobs: WinogradKnobs, code: "_Code") -> float:
         """Cycles over all threads."""
         processor = self._processor
-        registers = ceil(knobs.out_lanes * DTYPE_BYTES[workload.out_dtype] / processor.vector_bytes)
+        registers = processor.registers(knobs.out_lanes, workload.out_dtype)
         streams = knobs.tile_channels * registers
         step = code.products.cycles_per_multiply_add * knobs.tile_pixels * streams
         steps = workload.summed_planes // workload.word
@@ -259,6 +255,3 @@ def _transforms(loops: Sequence[Loop], knobs: WinogradKnobs) -> tuple[Loop, Loop
 
 def _length(loop: Loop) -> int:
     return len(loop.instructions)
-
-
-__all__ = ["KernelModel"]

@@ -11,7 +11,7 @@ from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor
 from topi_ext.spaces.direct import vector_axes
-from topi_ext.workload import PLANES, ConvolutionWorkload
+from topi_ext.workload import PLANES, ROWS, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, parts_of_block
 
 COPY_BYTES_PER_CYCLE = 8.0
@@ -104,7 +104,7 @@ def _rows_read(workload: ConvolutionWorkload, knobs: ConvolutionKnobs, image: in
         tile = pixels * workload.in_channels * size
         return tile, tile * knobs.rows
     row = image / workload.batch / max(1, int(workload.in_height))
-    reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
+    reach = workload.along(ROWS).window
     return row * workload.kernel[0], row * ((knobs.rows - 1) * workload.strides[0] + reach)
 
 
@@ -113,12 +113,9 @@ def _padding_cycles(
 ) -> float:
     if knobs.pad_at == "stage":
         return REGION_CYCLES + 2 * image / processor.cache_bytes_per_cycle
-    reach = (workload.kernel[0] - 1) * workload.dilation[0] + 1
+    reach = workload.along(ROWS).window
     needed = (knobs.rows - 1) * workload.strides[0] + reach
     again = needed / (knobs.rows * workload.strides[0])
     if knobs.order == "channels" and not workload.is_depthwise:
         again *= tiles_of(workload, processor, knobs).channel_tiles
     return image * again / COPY_BYTES_PER_CYCLE
-
-
-__all__ = ["Tiles", "Traffic", "direct_traffic", "tiles_of"]

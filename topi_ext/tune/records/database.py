@@ -1,4 +1,7 @@
-"""The records that a compilation or a tuner looks up."""
+"""The records that a compilation or a tuner looks up: those of several logs, by workload and processor.
+
+It remembers the best of each, and prefers what was measured on the same model of CPU.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -135,6 +138,3 @@ class Database:
             except RelayLayoutError:
                 continue
             yield record
-
-
-__all__ = ["Database"]

@@ -141,6 +141,3 @@ def write(path: Path, records: Iterable[Record]) -> None:
 def _skip_line(file: BinaryIO, line: bytes) -> None:
     while line and not line.endswith(b"\n"):
         line = file.readline(LONGEST_LINE)
-
-
-__all__ = ["LONGEST_LINE", "Problem", "append", "appender", "load", "merged", "read", "write"]

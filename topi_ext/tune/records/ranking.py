@@ -63,6 +63,3 @@ def best_repeated(records: Iterable[TransformRecord], cpu: str = "") -> list[Tra
 def _trust(record: Record, cpu: str) -> tuple[bool, int, str]:
     """Of two times of the same function the greater counts: of that model, of more repeats, the later one."""
     return record.cpu == cpu, len(record.seconds), record.time
-
-
-__all__ = ["CONFIRMED", "UNCONFIRMED_PENALTY", "best_repeated", "rank_records", "ranking_seconds"]

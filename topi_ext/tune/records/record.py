@@ -221,19 +221,3 @@ def _flat(name: str, found: Any, kinds: tuple[type, ...]) -> dict[str, Any]:
     if any(isinstance(value, float) and not math.isfinite(value) for value in found.values()):
         refuse(f"{name}: a number is too large")
     return found
-
-
-__all__ = [
-    "ANY_THREADS",
-    "ORIGINS",
-    "SCHEMA",
-    "WRONG",
-    "Origin",
-    "Record",
-    "TransformRecord",
-    "TuningRecord",
-    "is_time",
-    "knobs_key",
-    "record_from_json",
-    "utc_now",
-]

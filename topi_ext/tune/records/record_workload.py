@@ -153,6 +153,3 @@ def _are_whole(values: Any, least: Sequence[int]) -> bool:
 def refuse(reason: str) -> NoReturn:
     """Raises RelayLayoutError."""
     raise RelayLayoutError(reason)
-
-
-__all__ = ["check_names", "is_whole", "kernel_workload", "refuse", "transform_workload"]

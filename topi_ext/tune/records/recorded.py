@@ -84,6 +84,3 @@ class RecordedKernels:
 def _scale(records: list[TuningRecord], processor: Machine, gigahertz: float) -> float:
     ratios = [record.cost * 1e6 / estimated_us(record.workload, processor, gigahertz) for record in records]
     return geometric_mean(ratios)
-
-
-__all__ = ["RecordedKernels"]

@@ -88,6 +88,3 @@ class _Curve:
 
 def _pair(workload: TransformWorkload) -> Pair:
     return workload.axes, workload.source_layout, workload.target_layout, workload.dtype
-
-
-__all__ = ["TransformTime", "TransformTimes"]

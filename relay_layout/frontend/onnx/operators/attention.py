@@ -149,8 +149,7 @@ def _attended(node: Node, triple: list[Any], mask: int, bias: int | None, earlie
     batch, _, rows, depth = shape_of(query)
     turned = node.emit(relax.op.permute_dims(key, [0, 1, 3, 2]), "turned")
     scores = node.emit(relax.op.matmul(query, turned), "scores")
-    scale = node.attributes.get("scale", 0.0) or 1 / math.sqrt(depth)
-    scores = node.emit(relax.op.multiply(scores, node.like(scale, scores)), "scores")
+    scores = scaled(node, scores, depth)
     before = shape_of(earlier[0])[2] if earlier else 0
     for term in _terms(node, scores, mask, bias, before):
         scores = added(node, scores, term)
@@ -159,6 +158,12 @@ def _attended(node: Node, triple: list[Any], mask: int, bias: int | None, earlie
     apart = node.emit(relax.op.permute_dims(together, [0, 2, 1, 3]), "apart")
     features = shape_of(value)[1] * shape_of(value)[3]
     return [node.reshaped(apart, [batch, rows, features]), key, value]
+
+
+def scaled(node: Node, scores: Any, depth: Extent) -> Any:
+    """Products of queries and keys of ``depth`` features, times the attribute ``scale``."""
+    scale = node.attributes.get("scale", 0.0) or 1 / math.sqrt(depth)
+    return node.emit(relax.op.multiply(scores, node.like(scale, scores)), "scores")
 
 
 def _heads(node: Node, tensor: Any) -> Any:

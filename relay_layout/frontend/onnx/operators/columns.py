@@ -114,6 +114,3 @@ def _summed(node: Node, data: Any, places: Sequence[int], number: int, counts: i
         part = node.emit(relax.op.nn.pad(part, widths), "shifted") if any(widths) else part
         total = part if total is None else node.emit(relax.op.add(total, part), "sum")
     return total
-
-
-__all__ = ["columns_to_image"]

@@ -1,6 +1,7 @@
 """Operators of com.microsoft that read parts of tensors: crops, slices, elements that differ, distances."""
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm import relax
@@ -9,6 +10,44 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import linear, selection
 from relay_layout.frontend.operators.regions import averaged_regions
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, extents, shape_of, written
+
+
+class _Samples(NamedTuple):
+    """Samples of each crop along an axis: (crops, 1) ``first`` and ``step``, (crops, count) ``inside``."""
+
+    first: Any
+    step: Any
+    inside: Any
+
+    def at(self, node: Node, steps: float) -> Any:
+        """The place so many steps from the first sample."""
+        away = node.emit(relax.op.multiply(self.step, node.like(steps, self.step)), "away")
+        return node.emit(relax.op.add(self.first, away), "side")
+
+
+def _samples_along(node: Node, corners: Any, axis: int, last: Any, count: int) -> _Samples:
+    """``count`` pixels from one corner to the other, in pixels of an image whose last one is ``last``; a
+    single one in the middle.
+    """
+    begin, end = (
+        node.emit(
+            relax.op.multiply(node.emit(relax.op.strided_slice(corners, [1], [at], [at + 1]), "side"), last),
+            "corner",
+        )
+        for at in (axis, axis + 2)
+    )
+    span = node.emit(relax.op.subtract(end, begin), "span")
+    middle = node.emit(
+        relax.op.add(begin, node.emit(relax.op.multiply(span, node.like(0.5, span)))), "middle"
+    )
+    first = begin if count > 1 else middle
+    step = node.emit(relax.op.multiply(span, node.like(1 / (count - 1) if count > 1 else 0.0, span)), "step")
+    numbers = np.arange(count, dtype=dtype_of(corners)).reshape(1, -1)
+    moved = node.emit(relax.op.multiply(step, node.expression(numbers)), "moved")
+    places = node.emit(relax.op.add(first, moved), "places")
+    after = node.emit(relax.op.greater_equal(places, node.like(0.0, places)), "after")
+    before = node.emit(relax.op.less_equal(places, last), "before")
+    return _Samples(first, step, node.emit(relax.op.logical_and(after, before), "inside"))
 
 
 def _crops(node: Node) -> Value:
@@ -27,55 +66,29 @@ def _crops(node: Node) -> Value:
     corners = node.tensor(1)
     dtype = dtype_of(corners)
     lasts = [node.cast(node.expression(extents([side - 1])), dtype) for side in shape[2:]]
-    firsts, steps, inside = [], [], []
-    for axis, (last, count) in enumerate(zip(lasts, map(int, size), strict=True)):
-        last = node.emit(last, "last")
-        begin, end = (
-            node.emit(
-                relax.op.multiply(
-                    node.emit(relax.op.strided_slice(corners, [1], [at], [at + 1]), "side"), last
-                ),
-                "corner",
-            )
-            for at in (axis, axis + 2)
-        )
-        span = node.emit(relax.op.subtract(end, begin), "span")
-        middle = node.emit(
-            relax.op.add(begin, node.emit(relax.op.multiply(span, node.like(0.5, span)))), "middle"
-        )
-        first = begin if count > 1 else middle
-        step = node.emit(
-            relax.op.multiply(span, node.like(1 / (count - 1) if count > 1 else 0.0, span)), "step"
-        )
-        places = np.arange(count, dtype=dtype).reshape(1, -1)
-        moved = node.emit(relax.op.multiply(step, node.expression(places)), "moved")
-        places = node.emit(relax.op.add(first, moved), "places")
-        after = node.emit(relax.op.greater_equal(places, node.like(0.0, places)), "after")
-        before = node.emit(relax.op.less_equal(places, last), "before")
-        inside.append(node.emit(relax.op.logical_and(after, before), "inside"))
-        firsts.append(first)
-        steps.append(step)
+    samples = [
+        _samples_along(node, corners, axis, node.emit(last, "last"), int(count))
+        for axis, (last, count) in enumerate(zip(lasts, size, strict=True))
+    ]
     numbers = node.emit(relax.op.expand_dims(node.cast(node.input(2), dtype), 1), "numbers")
-    regions = [numbers]
-    for direction in (-1, 1):
-        for axis in (1, 0):
-            # A bin's middle is half a step behind its begin, a pixel half a pixel behind its own.
-            steps_away = -0.5 if direction < 0 else float(size[axis]) - 0.5
-            away = node.emit(relax.op.multiply(steps[axis], node.like(steps_away, steps[axis])), "away")
-            moved = node.emit(relax.op.add(firsts[axis], away), "side")
-            regions.append(node.emit(relax.op.add(moved, node.like(0.5, moved)), "side"))
+    # A bin's middle is half a step behind its begin, a pixel half a pixel behind its own.
+    sides = [
+        node.emit(relax.op.add(samples[axis].at(node, ends[axis]), node.like(0.5, numbers)), "side")
+        for ends in ((-0.5, -0.5), (float(size[0]) - 0.5, float(size[1]) - 0.5))
+        for axis in (1, 0)
+    ]
     found = averaged_regions(
         node.builder,
         node.tensor(0),
-        node.emit(relax.op.concat(regions, 1), "regions"),
+        node.emit(relax.op.concat([numbers, *sides], 1), "regions"),
         (int(size[0]), int(size[1])),
         1.0,
         1,
         moved=True,
     )
     found = node.emit(found, "crops")
-    rows = node.emit(relax.op.expand_dims(inside[0], [1, 3]), "rows")
-    columns = node.emit(relax.op.expand_dims(inside[1], [1, 2]), "columns")
+    rows = node.emit(relax.op.expand_dims(samples[0].inside, [1, 3]), "rows")
+    columns = node.emit(relax.op.expand_dims(samples[1].inside, [1, 2]), "columns")
     both = node.emit(relax.op.logical_and(rows, columns), "inside")
     return relax.op.where(both, found, node.like(node.attributes.get("extrapolation_value", 0.0), found))
 

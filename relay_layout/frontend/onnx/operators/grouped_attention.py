@@ -4,7 +4,6 @@ Letters of shapes: N images, S queries, H heads of D features each, G heads of k
 H / G heads of queries share, P earlier keys in a buffer, L keys in the buffer that comes out.
 """
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from relay_layout.frontend.extents.arithmetic import greatest, same, simplify
 from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import rotary
+from relay_layout.frontend.onnx.operators.attention import scaled
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, scalar
 
@@ -149,8 +149,7 @@ def _attended(node: Node, query: Any, key: Any, value: Any, places: tuple[Any, A
     keys = node.emit(relax.op.permute_dims(key, [0, 1, 3, 2]), "keys")
     scores = node.emit(relax.op.matmul(shared, keys), "scores")
     scores = node.emit(node.reshaped(scores, [batch, heads, rows, length]), "scores")
-    scale = node.attributes.get("scale", 0.0) or 1 / math.sqrt(depth)
-    scores = node.emit(relax.op.multiply(scores, node.like(scale, scores)), "scores")
+    scores = scaled(node, scores, depth)
     if cap := node.attributes.get("softcap", 0.0):
         bent = node.emit(relax.op.tanh(node.emit(relax.op.divide(scores, node.like(cap, scores)))), "bent")
         scores = node.emit(relax.op.multiply(bent, node.like(cap, scores)), "capped")

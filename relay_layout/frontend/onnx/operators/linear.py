@@ -11,8 +11,8 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import given_window, integers
 from relay_layout.frontend.operators.convolving import (
-    CONVOLUTIONS,
-    TRANSPOSED_CONVOLUTIONS,
+    CONVOLUTIONS_BY_RANK,
+    TRANSPOSED_BY_RANK,
     ConvolutionOperator,
 )
 from relay_layout.frontend.operators.sliding_windows import Window
@@ -25,7 +25,7 @@ from topi_ext.compute.inverses import inverses
 
 def _convolution(node: Node) -> Value:
     shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
-    operator, layout, kernel_layout = _of_rank(CONVOLUTIONS, shape, weight)
+    operator, layout, kernel_layout = _of_rank(CONVOLUTIONS_BY_RANK, shape, weight)
     kernel = kernel_extents(node, weight)
     groups = node.attributes.get("group", 1)
     data = with_channels(node, node.input(0), weight[1] * groups)
@@ -51,7 +51,7 @@ def _convolution(node: Node) -> Value:
 
 def _transposed_convolution(node: Node) -> Value:
     shape, weight = shape_of(node.input(0)), shape_of(node.input(1))
-    operator, layout, kernel_layout = _of_rank(TRANSPOSED_CONVOLUTIONS, shape, weight)
+    operator, layout, kernel_layout = _of_rank(TRANSPOSED_BY_RANK, shape, weight)
     kernel = kernel_extents(node, weight)
     groups = node.attributes.get("group", 1)
     data = with_channels(node, node.input(0), weight[0])

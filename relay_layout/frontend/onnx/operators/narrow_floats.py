@@ -58,6 +58,3 @@ def rounded_to(node: Node, numbers: Expression, dtype: str) -> Expression:
     beyond = form.largest if node.attributes.get("saturate", 1) else form.beyond
     signed = node.emit(relax.op.multiply(relax.op.sign(numbers), node.like(beyond, numbers)), "signed")
     return relax.op.where(is_beyond, signed, rounded)
-
-
-__all__ = ["NARROW", "rounded_to"]

@@ -104,7 +104,7 @@ def _per_channel(node: Node, index: int, channels: int, groups: int) -> Any:
 def _layer_normalization(node: Node) -> Value:
     data = node.tensor(0)
     shape = shape_of(data)
-    first = node.axis(node.attributes.get("axis", -1), len(shape))
+    first = node.axis_given(len(shape), default=-1)
     normalized = shape[first:]
     axes, epsilon = list(range(first, len(shape))), node.attributes.get("epsilon", 1e-5)
     if not is_static(normalized) or any(node.outputs[1:]):
@@ -131,7 +131,7 @@ def _written_out(node: Node, axes: list[int], epsilon: float) -> list[Any]:
 def _root_mean_square_normalization(node: Node) -> Value:
     data = node.tensor(0)
     shape = shape_of(data)
-    axes = list(range(node.axis(node.attributes.get("axis", -1), len(shape)), len(shape)))
+    axes = list(range(node.axis_given(len(shape), default=-1), len(shape)))
     epsilon = node.attributes.get("epsilon", 1e-5)
     is_alone = not any(node.outputs[1:])
     if is_alone and is_static(shape[axes[0] :]) and isinstance(node.input(1), np.ndarray):
@@ -196,7 +196,7 @@ def _local_response_normalization(node: Node) -> Value:
 
 def _power_normalization(node: Node) -> Value:
     data = node.tensor(0)
-    axis = node.axis(node.attributes.get("axis", -1), len(shape_of(data)))
+    axis = node.axis_given(len(shape_of(data)), default=-1)
     if node.attributes.get("p", 2) == 1:
         norm = relax.op.sum(relax.op.abs(data), axis, keepdims=True)
     else:
@@ -218,7 +218,7 @@ def _softmax(operator: Callable[..., Any]) -> Converter:
         data = node.tensor(0)
         shape = shape_of(data)
         if node.opset >= 13:
-            return operator(data, axis=node.axis(node.attributes.get("axis", -1), len(shape)))
+            return operator(data, axis=node.axis_given(len(shape), default=-1))
         axis = node.attributes.get("axis", 1)
         axis = axis + len(shape) if axis < 0 else axis
         if not 0 <= axis <= len(shape):

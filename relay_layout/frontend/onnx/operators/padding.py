@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extents.arithmetic import greatest, least, same, simplify
+from relay_layout.frontend.extents.arithmetic import greatest, least, simplify
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.windows import window
 from relay_layout.frontend.operators.padding import filled_beyond, read_beyond
+from relay_layout.frontend.operators.scattering import cut_axes
 from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
@@ -135,11 +136,7 @@ def _cropped(node: Node, data: Any, before: list[Extent], after: list[Extent]) -
     shape = shape_of(data)
     begins = [greatest(simplify(0 - width), 0) for width in before]
     ends = [simplify(extent + least(width, 0)) for extent, width in zip(shape, after, strict=True)]
-    axes = [
-        axis
-        for axis, (begin, end) in enumerate(zip(begins, ends, strict=True))
-        if not (same(begin, 0) and same(end, shape[axis]))
-    ]
+    axes = cut_axes(shape, begins, ends)
     if not axes:
         return data
     if any(is_static((begins[axis], ends[axis])) and ends[axis] < begins[axis] for axis in axes):
@@ -162,6 +159,3 @@ def _value(node: Node, dtype: str) -> float | int:
         return 0
     number: float | int = np.asarray(node.constant(2), dtype=dtype).reshape(-1)[0].item()
     return number
-
-
-__all__ = ["filled_around", "pad", "windowed"]

@@ -108,7 +108,7 @@ def _arg(find: Callable[..., Any]) -> Converter:
     def convert(node: Node) -> Value:
         data = node.tensor(0)
         shape = shape_of(data)
-        axis = node.axis(node.attributes.get("axis", 0), len(shape))
+        axis = node.axis_given(len(shape), default=0)
         keep = bool(node.attributes.get("keepdims", 1))
         if not node.attributes.get("select_last_index", 0):
             return find(data, axis, keep)

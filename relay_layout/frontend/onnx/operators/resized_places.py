@@ -254,19 +254,3 @@ _ROUNDINGS: dict[str, Callable[[Any, Any], Any]] = {
     "round_prefer_floor": _half_down,
     "round_prefer_ceil": lambda functions, place: functions.floor(place + 0.5),
 }
-
-
-__all__ = [
-    "UP_WHERE_SHRINKING",
-    "Axis",
-    "Mapping",
-    "between",
-    "known",
-    "nearest",
-    "position",
-    "reach",
-    "taps",
-    "weight_in_matrix",
-    "weight_of_neighbour",
-    "within",
-]

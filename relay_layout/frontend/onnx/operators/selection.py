@@ -108,7 +108,7 @@ _NUMBER_IS_INPUT_SINCE = 10
 def _top(node: Node) -> Value:
     """TopK; their number may be one that the sizes of inputs tell at run time."""
     data, shape = node.tensor(0), shape_of(node.input(0))
-    axis = node.axis(node.attributes.get("axis", -1), len(shape))
+    axis = node.axis_given(len(shape), default=-1)
     largest = bool(node.attributes.get("largest", 1))
     number = node.optional(1)
     if not isinstance(number, Extents):

@@ -98,7 +98,7 @@ def _position(node: Node, index: int, length: int, last: int) -> int:
 def _split(node: Node) -> Value:
     value = node.input(0)
     shape = shape_of(value)
-    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    axis = node.axis_given(len(shape), default=0)
     split = node.constant(1) if node.has(1) else np.array(1)
     if split.ndim:
         sizes = [int(size) for size in split.reshape(-1)]

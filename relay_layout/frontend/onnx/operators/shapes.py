@@ -22,7 +22,7 @@ from relay_layout.frontend.values import (
     shape_of,
     written,
 )
-from relay_layout.ir import Extent, is_static
+from relay_layout.ir import Extent, is_static, known_to_differ
 
 
 def _identity(node: Node) -> Value:
@@ -69,7 +69,7 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
         raise failure
     if not inferred:
         total, wanted = map(product, without_shared(shape, goal))
-        if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
+        if known_to_differ(total, wanted):
             raise failure
         node.requirements.equal(total, wanted)
         return goal
@@ -137,7 +137,7 @@ def _transpose(node: Node) -> Value:
 
 def _concat(node: Node) -> Value:
     shape = shape_of(node.input(0))
-    axis = node.axis(node.attributes.get("axis", 1 if node.opset < 4 else 0), len(shape))
+    axis = node.axis_given(len(shape), default=1 if node.opset < 4 else 0)
     return joined(node, [value for value in node.inputs if value is not None], axis)
 
 
@@ -280,7 +280,7 @@ def _one_hot(node: Node) -> Value:
     if not dtype_of(indices).startswith("int"):
         indices = node.emit(node.cast(indices, "int64"), "indices")
     rank = len(shape_of(indices)) + 1
-    axis = node.axis(node.attributes.get("axis", -1), rank)
+    axis = node.axis_given(rank, default=-1)
     indices = from_the_front(node, node.expression(indices), depth)
     if isinstance(depth, int):
         off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
@@ -305,7 +305,7 @@ def _reduction(node: Node) -> str:
 
 def _scatter_elements(node: Node) -> Value:
     data, index, updates = (node.tensor(place) for place in range(3))
-    axis = node.axis(int(node.attributes.get("axis", 0)), len(shape_of(data)))
+    axis = node.axis_given(len(shape_of(data)), default=0)
     return scattered(node.emit, data, index, updates, axis, _reduction(node))
 
 

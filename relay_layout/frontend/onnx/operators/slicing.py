@@ -26,7 +26,7 @@ from relay_layout.ir import Extent, is_static
 
 def _split(node: Node) -> Value:
     shape = shape_of(node.input(0))
-    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    axis = node.axis_given(len(shape), default=0)
     count = len(node.outputs)
     if node.opset < 13 and node.attributes.get("split"):
         sizes = [int(size) for size in node.attributes["split"]]
@@ -240,7 +240,7 @@ def _counted_from_the_front(node: Node, bound: Extent, extent: Extent) -> Extent
 
 def _gather(node: Node) -> Value:
     shape = shape_of(node.input(0))
-    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    axis = node.axis_given(len(shape), default=0)
     indices = node.input(1)
     if isinstance(indices, np.ndarray) and isinstance(shape[axis], int):
         if indices.size and not -shape[axis] <= indices.min() <= indices.max() < shape[axis]:
@@ -252,9 +252,7 @@ def _gather(node: Node) -> Value:
     counted = node.signs.end(indices)
     if counted is not None:
         node.requirements.no_more(counted, shape[axis])
-    places = node.tensor(1)
-    if not node.is_natural(1):
-        places = from_the_front(node, places, shape[axis])
+    places = _places(node, shape[axis])
     # An index that is out of range stays within memory.
     return relax.op.take(node.tensor(0), places, axis, mode="clip")
 
@@ -262,15 +260,18 @@ def _gather(node: Node) -> Value:
 def _gather_elements(node: Node) -> Value:
     """Elements at places along one axis, of the part of the data that is as large as the places elsewhere."""
     shape, places = shape_of(node.input(0)), shape_of(node.input(1))
-    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    axis = node.axis_given(len(shape), default=0)
     if len(shape) != len(places):
         raise Unsupported(f"picks elements of {written(shape)} at {written(places)}, which has another rank")
     ends = [full if place == axis else places[place] for place, full in enumerate(shape)]
     part = block(node.emit, node.tensor(0), [0] * len(shape), ends)
-    indices = node.tensor(1)
-    if not node.is_natural(1):
-        indices = from_the_front(node, indices, shape[axis])
-    return relax.op.gather_elements(part, indices, axis)
+    return relax.op.gather_elements(part, _places(node, shape[axis]), axis)
+
+
+def _places(node: Node, extent: Extent) -> Value:
+    """The second input, places along an axis of this extent, counted from the front."""
+    places = node.tensor(1)
+    return places if node.is_natural(1) else from_the_front(node, places, extent)
 
 
 def _gather_nd(node: Node) -> Value:

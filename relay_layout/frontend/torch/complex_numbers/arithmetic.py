@@ -218,16 +218,3 @@ RULES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((aten._conj.default, aten._conj_physical.default, aten.conj_physical.default), conjugate),
 }
 """By operation: functions of its arguments, with a Pair for every complex tensor."""
-
-__all__ = [
-    "RULES",
-    "add",
-    "angle",
-    "conjugate",
-    "divide",
-    "magnitude",
-    "multiply",
-    "polar",
-    "power",
-    "subtract",
-]

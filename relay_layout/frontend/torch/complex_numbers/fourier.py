@@ -149,5 +149,3 @@ RULES: dict[Any, Callable[..., Any]] = {
     aten._fft_r2c.default: _of_real,
 }
 """By operation: functions of its arguments, with a Pair for every complex tensor."""
-
-__all__ = ["RULES", "matrix"]

@@ -70,6 +70,3 @@ def as_pair(value: Operand) -> Pair:
         torch.full((), part, dtype=torch.get_default_dtype()) for part in (number.real, number.imag)
     )
     return Pair(real, imaginary)
-
-
-__all__ = ["REAL_TYPES", "Operand", "Pair", "as_pair", "paired", "parts"]

@@ -70,5 +70,3 @@ RULES: dict[Any, Callable[..., Any]] = {
     aten.mm.default: _product(torch.mm),
 }
 """By operation: functions of its arguments, with a Pair for every complex tensor."""
-
-__all__ = ["RULES", "bilinear"]

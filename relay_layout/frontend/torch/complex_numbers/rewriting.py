@@ -1,4 +1,8 @@
-"""Programs of complex numbers as programs of real ones."""
+"""Programs of complex numbers as programs of real ones: Relax has no complex tensors.
+
+Every operation that depends on an input and gives complex numbers is retraced as operations on pairs of real
+tensors, by the rules of this folder.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -208,6 +212,3 @@ def _in_structure(result: Any, nodes: Iterator[Any]) -> Any:
     if isinstance(result, list):
         return [_in_structure(one, nodes) for one in result]
     return Pair(next(nodes), next(nodes)) if isinstance(result, Pair) else next(nodes)
-
-
-__all__ = ["in_real_numbers"]

@@ -101,7 +101,6 @@ def _filled(operation: Any) -> Rule:
 
 def _converted(value: Pair | Tensor, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
     """Real numbers become complex; of complex ones that are made real the real part is left."""
-    del options
     if not isinstance(value, Pair):
         return paired(value.to(REAL_TYPES[dtype]) if dtype in REAL_TYPES else value, None)
     if dtype is None or dtype in REAL_TYPES:
@@ -134,5 +133,3 @@ RULES: dict[Any, Rule] = {
     aten.zeros_like.default: _filled(torch.full_like),
 }
 """By operation: functions of its arguments, with a Pair for every complex tensor."""
-
-__all__ = ["RULES", "viewed"]

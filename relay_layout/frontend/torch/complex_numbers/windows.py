@@ -126,5 +126,3 @@ RULES: dict[Any, Rule] = {
     aten.stft.default: _forward,
 }
 """By operation."""
-
-__all__ = ["RULES"]

@@ -227,5 +227,3 @@ CONVERTERS: dict[str, Converter] = {
     "where.self": _where,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

@@ -67,5 +67,3 @@ def _encoder_layer(
 
 RULES: dict[Any, Rule] = {aten._transformer_encoder_layer_fwd.default: _encoder_layer}
 """By operation."""
-
-__all__ = ["RULES"]

@@ -26,7 +26,6 @@ def _embedding_bag(
     padding_idx: int = -1,
 ) -> Any:
     """What bags hold together, of which each begins at an offset; None for what training alone reads."""
-    del scale_grad_by_freq, sparse
     bags = offsets.shape[0] - int(include_last_offset)
     bag = bounds_passed(offsets[:bags], indices.shape[0]) - 1
     rows, kept = weight.index_select(0, indices), (indices != padding_idx)
@@ -48,5 +47,3 @@ RULES: dict[Any, Rule] = dict.fromkeys(
     (aten._embedding_bag.default, aten._embedding_bag_forward_only.default), _embedding_bag
 )
 """By operation."""
-
-__all__ = ["RULES"]

@@ -54,5 +54,3 @@ RULES: dict[Any, Rule] = {
     aten.rnn_relu_cell.default: _plain(torch.relu),
 }
 """By operation."""
-
-__all__ = ["RULES"]

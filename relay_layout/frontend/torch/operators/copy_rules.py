@@ -32,5 +32,3 @@ RULES: dict[Any, Rule] = {
     aten.view_as_real_copy.default: _copied(aten.view_as_real.default),
 }
 """By operation."""
-
-__all__ = ["RULES"]

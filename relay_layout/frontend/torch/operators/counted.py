@@ -83,5 +83,3 @@ def _nonzero(node: Any, importer: Any) -> Expression:
 
 CONVERTERS: dict[str, Converter] = {"nonzero.default": _nonzero}
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS", "counts_of", "looked_at_anew", "places"]

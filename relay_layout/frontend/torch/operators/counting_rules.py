@@ -57,5 +57,3 @@ RULES: dict[Any, Rule] = {
     aten.repeat_interleave.Tensor: _places_to_repeat,
 }
 """By operation."""
-
-__all__ = ["RULES"]

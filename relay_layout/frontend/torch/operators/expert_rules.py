@@ -48,6 +48,3 @@ def _operations() -> Iterator[Any]:
         operation = getattr(namespace, name, None)
         if operation is not None:
             yield operation.default
-
-
-__all__ = ["rules"]

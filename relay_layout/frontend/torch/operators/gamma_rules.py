@@ -108,5 +108,3 @@ RULES: dict[Any, Rule] = {
     aten.erfinv.default: _inverse_of_erf,
 }
 """By operation."""
-
-__all__ = ["RULES"]

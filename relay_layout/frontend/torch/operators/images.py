@@ -77,5 +77,3 @@ CONVERTERS: dict[str, Converter] = {
     "pad.default": _pad,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

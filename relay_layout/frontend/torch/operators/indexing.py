@@ -283,5 +283,3 @@ CONVERTERS: dict[str, Converter] = {
     "unfold.default": _windows,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS", "Indexed", "indexed"]

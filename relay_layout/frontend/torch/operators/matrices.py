@@ -67,5 +67,3 @@ CONVERTERS: dict[str, Converter] = {
     "linalg_inv_ex.default": _of_matrices(inverses, others=1),
 }
 """By the names that TVM's importer would have for operations."""
-
-__all__ = ["CONVERTERS", "RULES"]

@@ -119,5 +119,3 @@ CONVERTERS: dict[str, Converter] = {
     "native_layer_norm.default": _layer_norm,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

@@ -147,5 +147,3 @@ CONVERTERS: dict[str, Converter] = {
     "var.correction": variance,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS", "padded", "variance"]

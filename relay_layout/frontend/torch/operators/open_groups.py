@@ -65,6 +65,3 @@ def _quotient(node: Any) -> int | None:
     outputs, count = node.args[1].meta["val"].shape[0], node.args[8].meta["val"]
     whole, number = (int(one.node.hint) if hasattr(one, "node") else int(one) for one in (outputs, count))
     return whole // number if number and whole % number == 0 else None
-
-
-__all__ = ["convolution_by_groups"]

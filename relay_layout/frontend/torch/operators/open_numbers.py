@@ -252,5 +252,3 @@ CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys(("sym_int", "trunc"), _rounded("to zero")),
 }
 """By the names that TVM's importer has for functions of Python and for PyTorch's own of numbers."""
-
-__all__ = ["CONVERTERS", "OpenFloat", "as_scalar"]

@@ -210,5 +210,3 @@ CONVERTERS: dict[str, Converter] = {
     "adaptive_max_pool3d.default": _adaptive_max_pool(3),
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

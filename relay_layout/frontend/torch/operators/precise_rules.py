@@ -63,5 +63,3 @@ RULES: dict[Any, Rule] = {
     aten.log1p.default: _in_single(_logarithm_of_one_more),
 }
 """By operation."""
-
-__all__ = ["RULES"]

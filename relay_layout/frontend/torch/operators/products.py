@@ -9,7 +9,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.frontend.operators.convolving import CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
+from relay_layout.frontend.operators.convolving import CONVOLUTIONS_BY_RANK, TRANSPOSED_BY_RANK
 from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators.open_groups import convolution_by_groups
 from relay_layout.ir import Emit, Expression, dtype_of, shape_of
@@ -21,7 +21,7 @@ def _convolution(node: Any, importer: Any) -> Expression:
     data, weight, bias = importer.retrieve_args(node)[:3]
     stride, padding, dilation, transposed, output_padding, groups = node.args[3:9]
     rank, emit = len(shape_of(data) or ()), importer.block_builder.emit
-    kinds = TRANSPOSED_CONVOLUTIONS if transposed else CONVOLUTIONS
+    kinds = TRANSPOSED_BY_RANK if transposed else CONVOLUTIONS_BY_RANK
     if rank - 2 not in kinds:
         raise ModelError(f"node '{node.name}': a convolution of {rank} dimensions is not supported")
     if not isinstance(groups, int):
@@ -100,5 +100,3 @@ CONVERTERS: dict[str, Converter] = {
     "mm.default": _product,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

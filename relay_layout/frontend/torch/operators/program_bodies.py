@@ -235,6 +235,3 @@ def _scan(place: _Place) -> list[Any]:
     trips = shape_of(tensors[0])[0]
     found, rows = run_scan(place, place.bodies, place.values(carried), step, trips)
     return place.like([*found, *rows], place.node.meta["val"])
-
-
-__all__ = ["BODY_NAMES", "ProgramBodies"]

@@ -158,5 +158,3 @@ _CONVERTERS: dict[str, Converter] = {
     "choose_qparams.tensor": _choose,
     "choose_qparams_symmetric.tensor": _choose,
 }
-
-__all__ = ["converters", "register"]

@@ -183,6 +183,3 @@ def kept_whole() -> Iterator[None]:
             if kernel is not None:
                 operation.py_kernels[key] = kernel
             operation._dispatch_cache.clear()
-
-
-__all__ = ["CONVERTERS", "RULES", "kept_whole"]

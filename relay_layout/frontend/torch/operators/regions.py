@@ -70,5 +70,3 @@ CONVERTERS: dict[str, Converter] = {
     "roi_pool.default": _greatest,
 }
 """By the names that TVM's importer has for operations."""
-
-__all__ = ["CONVERTERS"]

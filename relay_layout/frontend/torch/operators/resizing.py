@@ -252,5 +252,3 @@ CONVERTERS: dict[str, Converter] = {
     "_upsample_bicubic2d_aa.vec": _antialiased(cubic=True),
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

@@ -312,6 +312,3 @@ def _vector_norm(
         return NotImplemented
     dims = list(range(value.ndim)) if dim is None else dim
     return (value != 0).to(dtype or value.dtype).sum(dims, keepdim)
-
-
-__all__ = ["COUNTED", "RULES", "Rule", "aten", "bounds_passed"]

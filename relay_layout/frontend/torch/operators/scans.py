@@ -65,5 +65,3 @@ CONVERTERS: dict[str, Converter] = {
     "logcumsumexp.default": _log_of_running_sum,
 }
 """By the names that TVM's importer has for operations."""
-
-__all__ = ["CONVERTERS"]

@@ -187,5 +187,3 @@ CONVERTERS: dict[str, Converter] = {
     "scatter_reduce.two": _scatter_reduce,
 }
 """By the names that TVM's importer has for operations, whose own converters they replace."""
-
-__all__ = ["CONVERTERS"]

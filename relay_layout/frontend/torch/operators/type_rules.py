@@ -189,5 +189,3 @@ RULES: dict[Any, Rule] = {
     aten.remainder.Scalar_Tensor: _remainder_of_number,
 }
 """By operation."""
-
-__all__ = ["RULES"]

@@ -76,6 +76,3 @@ def rules() -> dict[Any, Rule]:
     """By operation, of those that are there: torchvision defines them when it is imported."""
     found = {name: getattr(torch.ops.torchvision, name, None) for name in _RULES}
     return {operation.default: _RULES[name] for name, operation in found.items() if operation is not None}
-
-
-__all__ = ["rules"]

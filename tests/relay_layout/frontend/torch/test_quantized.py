@@ -12,15 +12,13 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from tvm import relax  # noqa: E402
 
 import relay_layout  # noqa: E402
 from relay_layout import models  # noqa: E402
 from relay_layout.artifact import Quantization  # noqa: E402
 from relay_layout.bench.onnx_to_torch.module import convert  # noqa: E402
 from relay_layout.errors import ModelError  # noqa: E402
-from relay_layout.ir import dtype_of, operator_name  # noqa: E402
-from relay_layout.rewrite.canonicalize import canonicalize  # noqa: E402
+from tests.module_operators import products  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import session_of  # noqa: E402
 from tests.relay_layout.frontend.torch.pt2e import OPERATORS, QUANTIZERS, apart  # noqa: E402
 
@@ -51,18 +49,6 @@ def image(*shape: int, seed: int = 0, memory_format: Any = torch.contiguous_form
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).contiguous(
         memory_format=memory_format
     )
-
-
-def products(module: Any) -> list[list[str]]:
-    """The dtypes of the operands of convolutions and matrix products, once the module is converted."""
-    found = []
-
-    def keep(expression: Any) -> None:
-        if operator_name(expression) in ("nn.conv2d", "matmul"):
-            found.append([dtype_of(argument) for argument in expression.args])
-
-    relax.analysis.post_order_visit(canonicalize(module)["main"], keep)
-    return found
 
 
 def steps_apart(

@@ -8,8 +8,8 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.ir import operator_name
 from relay_layout.lower.legalize.rejoined_parts import merge_parts
+from tests.module_operators import operators
 
 Emit = Callable[[Any], Any]
 CHANNELS = 12
@@ -23,11 +23,6 @@ def module_of(body: Callable[[Emit, Any], Any], channels: Any = CHANNELS) -> tvm
             result = builder.emit_output(body(builder.emit, image))
         builder.emit_func_output(result)
     return builder.finalize()
-
-
-def operators(module: tvm.IRModule) -> list[str]:
-    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    return [name for name in (operator_name(binding.value) for binding in bindings) if name]
 
 
 def cut(emit: Emit, image: Any, begin: int, end: int, axis: int = 1) -> Any:

@@ -31,7 +31,6 @@ def scaled() -> Iterator[RegisteredOperator]:
 
 
 def compute(attrs: Any, inputs: Any, out_type: Any) -> list[te.Tensor]:
-    del out_type
     (data,) = inputs
     return [te.compute(data.shape, lambda *places: data(*places) * attrs.factor)]
 

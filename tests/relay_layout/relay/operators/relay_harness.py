@@ -1,6 +1,6 @@
 """Relay expressions run as Relax: text in, arrays out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tvm
@@ -62,3 +62,10 @@ def _leaves(results: object) -> list[tvm.runtime.Tensor]:
     if isinstance(results, tvm.runtime.Tensor):
         return [results]
     return [leaf for entry in results for leaf in _leaves(entry)]  # type: ignore[attr-defined]
+
+
+def check(cases: Mapping[str, np.ndarray], *, rtol: float = 0, **inputs: np.ndarray) -> None:
+    """Every call gives its array, of its shape and data type; numbers may differ by ``rtol`` of each."""
+    for (call, want), result in zip(cases.items(), evaluate(f"({', '.join(cases)},)", **inputs), strict=True):
+        assert (result.dtype, result.shape) == (want.dtype, want.shape), call
+        np.testing.assert_allclose(result, want, rtol=rtol, err_msg=call)

@@ -2,20 +2,13 @@
 
 import numpy as np
 import pytest
-from relay_harness import evaluate, execute, imported, program
+from relay_harness import check, evaluate, execute, imported, program
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.operators import TABLE
 from relay_layout.relay.syntax import module_of_expression, print_text, tree
 
 X = np.arange(6.0, dtype="float32").reshape(2, 3)
-
-
-def check(cases: dict[str, np.ndarray], **inputs: np.ndarray) -> None:
-    """Every call gives its array exactly, of its data type."""
-    for (call, want), result in zip(cases.items(), evaluate(f"({', '.join(cases)},)", **inputs), strict=True):
-        assert (result.dtype, result.shape) == (want.dtype, want.shape), call
-        np.testing.assert_array_equal(result, want, err_msg=call)
 
 
 def test_filled_tensors() -> None:
