@@ -38,7 +38,10 @@ def few_columns_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
 
 
 def _dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:
-    """``left`` (..., rows, depth) by the transpose of ``right`` (..., columns, depth), broadcast as by numpy."""
+    """``left`` (..., rows, depth) by the transpose of ``right`` (..., columns, depth).
+
+    Extents before the last two are broadcast as numpy does.
+    """
     depth = te.reduce_axis((0, left.shape[-1]), name="depth")
 
     def element(*index: Any) -> Any:

@@ -50,7 +50,9 @@ class OpenRows(ProcessorRule):
 
 
 def _row_length(sch: Schedule, block: SBlock) -> Any | None:
-    """The extent of the innermost axis that a block reduces; None where it is known, or nothing lies along it."""
+    """The extent of the innermost axis that a block reduces; None where it is known, or data are not
+    contiguous along it.
+    """
     node = sch.get(block)
     axes = node.iter_vars
     if not axes or len(axes) != len(sch.get_loops(block)) or len(node.writes) != 1:
