@@ -10,7 +10,7 @@ RANDOM = np.random.default_rng(4)
 
 
 def test_statistics_of_a_number_that_sizes_say(tmp_path: Path) -> None:
-    """As Keras writes layer norm: a batch norm whose channels are rows, counted from the shape of the data."""
+    """As Keras writes layer norm: a batch norm whose channels are rows, counted from the shape."""
     nodes = """
         flat = Reshape(x, four)  sizes = Shape <end=2> (x)  rows = ReduceProd <axes=[0]> (sizes)
         zero = ConstantOfShape(rows)  s = Add(zero, part)  y = BatchNormalization(flat, s, zero, zero, s)
