@@ -107,6 +107,15 @@ class _Sums:
         return whole
 
 
+def _parts(statement: Any) -> list[Any]:
+    """The statements that one consists of, in the order in which they run."""
+    if isinstance(statement, tirx.SeqStmt):
+        return list(statement.seq)
+    if isinstance(statement, tirx.IfThenElse):
+        return [case for case in (statement.then_case, statement.else_case) if case is not None]
+    return [statement.body] if isinstance(statement, tirx.For | tirx.AttrStmt) else []
+
+
 class _Reader:
     """Reads a function's statements, and remembers which buffers share memory."""
 
@@ -116,28 +125,30 @@ class _Reader:
         self._sums: dict[Any, _Sums] = {}
 
     def read(self, statement: Any) -> _Sums:
-        """What a statement does to float32 buffers."""
-        if statement not in self._sums:
-            self._sums[statement] = self._read(statement)
+        """What a statement does to float32 buffers.
+
+        Not by recursion: the checks of a function's arguments are nested, and there may be hundreds of them.
+        """
+        waiting = [] if statement in self._sums else [statement]
+        while waiting:
+            parts = [part for part in _parts(waiting[-1]) if part not in self._sums]
+            if parts:
+                waiting += reversed(parts)
+            else:
+                last = waiting.pop()
+                self._sums[last] = self._read(last)
         return self._sums[statement]
 
     def _read(self, statement: Any) -> _Sums:
         if isinstance(statement, tirx.BufferStore):
             return self._store(statement)
-        if isinstance(statement, tirx.SeqStmt):
-            return _Sums.of_all(map(self.read, statement.seq))
         if isinstance(statement, tirx.For):
             return self._loop(statement)
-        if isinstance(statement, tirx.IfThenElse):
-            cases = [case for case in (statement.then_case, statement.else_case) if case is not None]
-            return _Sums.of_all(map(self.read, cases))
-        if isinstance(statement, tirx.AttrStmt):
-            return self.read(statement.body)
         if isinstance(statement, tirx.DeclBuffer):
             viewed = nodes_of(statement.data, tirx.Var)
             if viewed:
                 self._views[statement.buffer] = self._memory(viewed[0])
-        return _Sums()
+        return _Sums.of_all(self._sums[part] for part in _parts(statement))
 
     def _memory(self, buffer: Any) -> Any:
         """The buffer that owns the memory of a buffer: itself, or the one that it is a view of."""
@@ -150,7 +161,7 @@ class _Reader:
         return _Sums(stored={self._memory(store.buffer)}) if place is None else _Sums(Counter([place]))
 
     def _loop(self, loop: tirx.For) -> _Sums:
-        each = self.read(loop.body)
+        each = self._sums[loop.body]
         turns = fixed(loop.extent)
         places = [place for place in each.added if self._memory(place.buffer) not in each.stored]
         if loop.kind != tirx.ForKind.SERIAL or turns == 1:

@@ -6,6 +6,7 @@ from topi_ext.schedule.cpu.attention import Attention
 from topi_ext.schedule.cpu.index_splitting import IndexSplitting
 from topi_ext.schedule.cpu.interleaved import Interleaved
 from topi_ext.schedule.cpu.loops import LoopNest
+from topi_ext.schedule.cpu.open_rows import OpenRows
 from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.schedule.cpu.product import Product
 from topi_ext.schedule.cpu.row_dots import RowDots
@@ -27,6 +28,7 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
         RowDots(),
         IndexSplitting(),
         Rows(),
+        OpenRows(),
         Transpose(),
         Interleaved(),
         LoopNest(),

@@ -37,6 +37,7 @@ from relay_layout.lower.legalize.elementwise import (
     quotient_call,
     transcendental_call,
 )
+from relay_layout.lower.legalize.few_columns import few_columns_call
 from relay_layout.lower.legalize.image_tiles import tiled_call
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.poolings import adaptive_pooling_call, plain_pooling_call, pooling_call
@@ -108,7 +109,8 @@ def _products(target: CpuTarget | None) -> Legalizer:
         if not _is_dense(data, weight):
             if target is not None and _is_by_pairs(call, target):
                 return call_compute(builder, pair_product, "matmul", data, weight)
-            return default_call(builder, call)
+            by_dots = few_columns_call(builder, call)
+            return default_call(builder, call) if by_dots is None else by_dots
 
         def product(rows: Expression) -> Expression:
             shape = shape_of(rows) or ()

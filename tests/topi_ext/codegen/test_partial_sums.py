@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm.script import tirx as T
 
 from topi_ext.codegen.build import compile_kernel
-from topi_ext.codegen.partial_sums import PART
+from topi_ext.codegen.partial_sums import PART, sum_in_parts
 from topi_ext.schedule.blocks import open_schedule
 
 TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
@@ -117,3 +117,12 @@ def test_sums_whose_places_are_read_stay_whole() -> None:
     found = tvm.runtime.tensor(np.full(8, np.nan, np.float32))
     compile_kernel(func, TARGET)(tvm.runtime.tensor(values), tvm.runtime.tensor(places), found)
     np.testing.assert_allclose(found.numpy(), np.arange(8) + np.bincount(places, values, 8), rtol=1e-5)
+
+
+def test_statements_in_hundreds_of_others_are_read() -> None:
+    """As the checks of a function of hundreds of arguments are nested."""
+    func, given = sum_over(3), tirx.Var("given", "bool")
+    body: Any = func.body
+    for _ in range(400):
+        body = tirx.SeqStmt([tirx.Evaluate(0), tirx.IfThenElse(given, body, None)])
+    assert "main" in sum_in_parts()(tvm.IRModule({"main": func.with_body(body)}))

@@ -164,13 +164,13 @@ def _cut(
     if len(node.writes) != 1:
         return None
     innermost = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
-    if how.symbolic_rows and extents[len(spatial) :] == [None] and _runs_along(node, innermost):
-        outer, vector = sch.split(reduction[0], [None, lanes])
+    if how.symbolic_rows and extents[-1] is None and runs_along(node, innermost):
+        outer, vector = sch.split(reduction[-1], [None, lanes])
         mark_remainder(sch, outer)
         return vector
     if None in extents[len(spatial) :]:
         return None
-    if _runs_along(node, innermost):
+    if runs_along(node, innermost):
         row = extents[-1] or 1
         if row >= LONG_FROM * lanes:
             width = MOST_SUMS * lanes
@@ -221,7 +221,7 @@ def _is_of_temporary(sch: Schedule, node: Any) -> bool:
     return any(holds(kept, load.source) and uses(load.indices[-1], reduced) for load in loads)
 
 
-def _runs_along(node: Any, axis: tirx.Var) -> bool:
+def runs_along(node: Any, axis: tirx.Var) -> bool:
     """Is everything that a block reads along ``axis`` contiguous there?
 
     Of a product of two matrices one is not: partial results, of each of all its elements, would take many

@@ -31,12 +31,11 @@ def _batch_normalization(node: Node) -> Value:
     shape = shape_of(data)
     if not node.attributes.get("spatial", 1):
         return _batch_normalization_of_elements(node, data)
-    channels = [shape[1]] if len(shape) > 1 else [1]
+    channels = shape[1] if len(shape) > 1 else 1
     for index in range(1, 5):
-        if shape_of(node.input(index)) != channels:
-            raise Unsupported(
-                f"normalizes {written(shape)} with statistics of {written(shape_of(node.input(index)))}"
-            )
+        own = shape_of(node.input(index))
+        if len(own) != 1 or not node.requirements.assume_equal(own[0], channels):
+            raise Unsupported(f"normalizes {written(shape)} with statistics of {written(own)}")
     dtype = dtype_of(data)
     mixed = any(dtype_of(node.input(index)) != dtype for index in range(1, 5))
     # Statistics wider than the data are not rounded: the data are widened instead.

@@ -49,19 +49,23 @@ def _windowed_transform(node: Node) -> Value:
     shape = shape_of(data)
     if len(shape) != 3:
         raise Unsupported(f"transforms {written(shape)}, which is no batch of signals")
-    _check(data, shape, [1, 2])
-    parts, step = int(shape[2]), int(node.constant(1))
     window = node.constant(2) if node.has(2) else None
-    usual = int(shape[1]) if window is None else len(window)
-    length = int(node.constant(3)) if node.has(3) else usual
+    # How long a frame is must be known; how long a signal is need not be.
+    _check(data, shape, [2] if node.has(3) or window is not None else [1, 2])
+    extent, parts, step = shape[1], int(shape[2]), int(node.constant(1))
+    usual = extent if window is None else len(window)
+    length = int(node.constant(3) if node.has(3) else usual)
     onesided = bool(node.attributes.get("onesided", 1))
-    if step < 1 or not 1 <= length <= int(shape[1]) or (window is not None and window.shape != (length,)):
+    is_too_long = isinstance(extent, int) and length > extent
+    if step < 1 or length < 1 or is_too_long or (window is not None and window.shape != (length,)):
         raise Unsupported(
-            f"takes frames of {length} elements, {step} apart, of signals of {shape[1]}"
+            f"takes frames of {length} elements, {step} apart, of signals of {extent}"
             + ("" if window is None else f" by a window of {written(list(window.shape))}")
         )
     if onesided and parts != 1:
         raise Unsupported(f"is one-sided, of numbers of {parts} parts")
+    if not isinstance(extent, int):
+        node.requirements.more(extent, length - 1)
     matrix = _matrix(length, parts, length, inverse=False, onesided=onesided)
     if window is not None:
         matrix = matrix * window.reshape(-1, 1, 1, 1)
@@ -73,7 +77,7 @@ def _windowed_transform(node: Node) -> Value:
         relax.op.nn.conv1d(signals, relax.const(weight.astype("float32")), strides=[step]), "frames"
     )
     turned = node.emit(relax.op.permute_dims(frames, [0, 2, 1]), "turned")
-    return relax.op.reshape(turned, [shape[0], (int(shape[1]) - length) // step + 1, count, ends])
+    return relax.op.reshape(turned, relax.ShapeExpr([*shape_of(turned)[:2], count, ends]))
 
 
 def _check(data: Value, shape: list[Extent], known: list[int]) -> None:

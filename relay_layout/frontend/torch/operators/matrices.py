@@ -15,7 +15,7 @@ from relay_layout.frontend.operators.square_matrices import of_square_matrices
 from relay_layout.frontend.torch.node import Converter, is_read
 from relay_layout.frontend.torch.operators.rules import Rule, aten
 from relay_layout.ir import Expression
-from topi_ext.compute.determinants import determinants
+from topi_ext.compute.determinants import determinants, signs_and_logarithms
 from topi_ext.compute.inverses import inverses
 
 
@@ -23,16 +23,25 @@ def _of_matrices(compute: Callable[[Any], Any], others: int) -> Converter:
     """``compute`` of each matrix, for an operation that has ``others`` as further results."""
 
     def convert(node: Any, importer: Any) -> Expression:
-        if any(is_read(node, place) for place in range(1, others + 1)):
-            name = node.target.__name__.partition(".")[0]
-            raise ModelError(
-                f"node '{node.name}': of {name} only the first result is supported, "
-                "and the program reads others"
-            )
+        _check_read(node, range(1, others + 1), "only the first result is")
         found = of_square_matrices(importer.block_builder, compute, importer.env[node.args[0]])
         return importer.block_builder.emit(relax.Tuple([found] * (others + 1)))
 
     return convert
+
+
+def _check_read(node: Any, others: range, supported: str) -> None:
+    if any(is_read(node, place) for place in others):
+        name = node.target.__name__.partition(".")[0]
+        raise ModelError(f"node '{node.name}': of {name} {supported} supported, and the program reads others")
+
+
+def _sign_and_logarithm(node: Any, importer: Any) -> Expression:
+    _check_read(node, range(2, 4), "the sign and the logarithm are")
+    builder = importer.block_builder
+    both = of_square_matrices(builder, signs_and_logarithms, importer.env[node.args[0]])
+    parts = [builder.emit(relax.op.take(both, relax.const(place, "int64"), axis=-1)) for place in (0, 1)]
+    return builder.emit(relax.Tuple([*parts, both, both]))
 
 
 def _solution(
@@ -64,6 +73,7 @@ RULES: dict[Any, Rule] = {
 
 CONVERTERS: dict[str, Converter] = {
     "_linalg_det.default": _of_matrices(determinants, others=2),
+    "_linalg_slogdet.default": _sign_and_logarithm,
     "linalg_inv_ex.default": _of_matrices(inverses, others=1),
 }
 """By the names that TVM's importer would have for operations."""

@@ -132,3 +132,16 @@ def test_what_is_refused(node: str, shape: str, constants: dict[str, Any], messa
     with pytest.raises(ModelError, match="node 'y'") as error:
         run(node, numbers(1), 17, shape=shape, **constants)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("length", [8, 11, 40])
+def test_frames_of_signals_of_any_length(length: int) -> None:
+    data, window = numbers(2, length, 1), np.hanning(8).astype("float32")
+    found = run("y = STFT(x, step, window)", data, 17, shape="B,L,1", step=3, window=window)
+    frames = np.lib.stride_tricks.sliding_window_view(data[..., 0], 8, 1)[:, ::3] * window
+    check(found, as_parts(np.fft.rfft(frames)))
+
+
+def test_a_frame_of_unknown_length_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"\(STFT\) transforms \[2,L,1\]; supported are known lengths"):
+        run("y = STFT(x, step)", numbers(2, 9, 1), 17, shape="2,L,1", step=3)

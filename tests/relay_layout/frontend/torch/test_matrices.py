@@ -23,6 +23,8 @@ def operations(dtype: torch.dtype) -> Functions:
         "inverse of one": lambda x: torch.linalg.inv(x[0]),
         "determinant": torch.linalg.det,
         "determinant of one": lambda x: torch.linalg.det(x[0]),
+        "sign and logarithm": lambda x: torch.stack(torch.linalg.slogdet(x)),
+        "logarithm": lambda x: torch.logdet(x @ x.mT + 1),
         "columns": lambda x: torch.linalg.solve(x, columns),
         "columns of batches": lambda x: torch.linalg.solve(x, batch),
         "a vector": lambda x: torch.linalg.solve(x[0], columns[:, 0]),
@@ -44,6 +46,17 @@ def test_an_open_number_of_matrices(tmp_path: Path) -> None:
     session = session_of(model, tmp_path, (x,), dynamic_shapes=(({0: torch.export.Dim("n")},),))
     for count in (1, 5):
         assert_agrees(session, model, (torch.randn(count, 3, 3),))
+
+
+def test_logarithms_of_what_is_no_number(tmp_path: Path) -> None:
+    """A determinant that is too large, one that is too small, and zero."""
+    model, x = Every({"both": lambda x: torch.stack(torch.linalg.slogdet(x))}).eval(), torch.randn(2, 4, 4)
+    x[0] *= 1e20
+    x[1] *= 1e-20
+    session = session_of(model, tmp_path, (x,))
+    assert_agrees(session, model, (x,))
+    (found,) = session.run({session.inputs[0].name: torch.zeros(2, 4, 4)}).values()
+    assert found.tolist() == [[0.0, 0.0], [float("-inf")] * 2]
 
 
 def test_a_program_that_changes_a_tensor(tmp_path: Path) -> None:

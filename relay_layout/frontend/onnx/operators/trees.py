@@ -1,0 +1,238 @@
+"""Forests of decision trees, of ai.onnx.ml: all trees descend together, for all rows, a level at a time.
+
+Letters of shapes: N rows of C features, T trees, M nodes of all trees together, K results.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from tvm import relax
+
+from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.operators.features import (
+    best_label,
+    class_labels,
+    of_two_classes,
+    rows,
+    transformed,
+)
+from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "BRANCH_LEQ": relax.op.less_equal,
+    "BRANCH_LT": relax.op.less,
+    "BRANCH_GTE": relax.op.greater_equal,
+    "BRANCH_GT": relax.op.greater,
+    "BRANCH_EQ": relax.op.equal,
+    "BRANCH_NEQ": relax.op.not_equal,
+}
+
+_LEAF = "LEAF"
+
+_NO_TREES = "has nodes that make no trees: some are not there, or follow themselves or several others"
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Nodes of all trees; a leaf is its own successor.
+
+    ``successors`` [M, 2] are for comparisons that do not hold, and that do; ``features``, ``thresholds``,
+    ``modes`` and ``missing_holds`` [M] are what a node compares; ``roots`` [T]; ``depth`` levels lead to any
+    leaf; ``places`` finds the row of a node by its tree and its number.
+    """
+
+    roots: Array
+    features: Array
+    thresholds: Array
+    modes: Array
+    missing_holds: Array
+    successors: Array
+    depth: int
+    places: dict[tuple[int, int], int]
+
+
+def _column(node: Node, name: str, dtype: str) -> Array:
+    """An attribute of a number for each node, which may be a tensor."""
+    found = node.attributes.get(f"{name}_as_tensor", node.attributes.get(name, ()))
+    return np.asarray(found).astype(dtype).reshape(-1)
+
+
+def _forest(node: Node, dtype: str) -> _Forest:
+    trees, numbers = (_column(node, f"nodes_{name}ids", "int64") for name in ("tree", "node"))
+    modes = np.asarray(node.attributes.get("nodes_modes", ()), "object")
+    if unknown := set(modes) - {_LEAF, *_COMPARISONS}:
+        raise Unsupported(f"has nodes of the mode '{min(unknown)}', which is not supported")
+    places = {pair: place for place, pair in enumerate(zip(trees.tolist(), numbers.tolist(), strict=True))}
+    is_leaf, own = modes == _LEAF, np.arange(len(trees))
+    ways = [_column(node, f"nodes_{way}nodeids", "int64").tolist() for way in ("false", "true")]
+    successors = np.stack([own, own], 1)
+    try:
+        for place in own[~is_leaf].tolist():
+            successors[place] = [places[int(trees[place]), way[place]] for way in ways]
+        columns = [_column(node, f"nodes_{name}", dtype) for name in ("featureids", "values")]
+        features, thresholds = (np.where(is_leaf, 0, column) for column in columns)
+    except (KeyError, IndexError, ValueError):
+        raise Unsupported(_NO_TREES) from None
+    missing = _column(node, "nodes_missing_value_tracks_true", "bool")
+    roots = np.setdiff1d(own, successors[~is_leaf])
+    if not np.array_equal(np.sort(trees[roots]), np.unique(trees)):
+        raise Unsupported(_NO_TREES)
+    return _Forest(
+        roots,
+        features.astype("int64"),
+        thresholds.astype(dtype),
+        modes,
+        missing & ~is_leaf if len(missing) else np.zeros(len(own), "bool"),
+        successors,
+        _depth(roots, successors, is_leaf),
+        places,
+    )
+
+
+def _depth(roots: Array, successors: Array, is_leaf: Array) -> int:
+    """How many comparisons lead from roots to the farthest leaf."""
+    level, depth = roots[~is_leaf[roots]], 0
+    while level.size:
+        if depth == len(successors):
+            raise Unsupported(_NO_TREES)
+        level, depth = np.unique(successors[level]), depth + 1
+        level = level[~is_leaf[level]]
+    return depth
+
+
+def _leaves(node: Node, forest: _Forest, data: Any) -> Any:
+    """The leaf that each row [N, C] comes to in each tree: places of nodes, [N, T]."""
+    if forest.features.max(initial=0) >= shape_of(data)[1]:
+        raise Unsupported(f"compares feature {forest.features.max()} of {shape_of(data)[1]}")
+    if not forest.depth:
+        counts = relax.ShapeExpr([shape_of(data)[0], len(forest.roots)])
+        return node.emit(relax.op.broadcast_to(node.expression(forest.roots), counts), "leaves")
+    places: Any = None
+    successors = node.expression(forest.successors.reshape(-1))
+    for _ in range(forest.depth):
+        if places is None:
+            values = relax.op.take(data, node.expression(forest.features[forest.roots]), 1, mode="clip")
+        else:
+            features = node.emit(_of_nodes(node, forest.features, places), "features")
+            values = relax.op.gather_elements(data, features, 1)
+        holds = node.emit(_comparison(node, forest, places, node.emit(values, "values")), "holds")
+        way = node.emit(relax.op.astype(holds, "int64"), "way")
+        first: Any = forest.roots * 2
+        first = node.expression(first) if places is None else relax.op.multiply(places, node.like(2, places))
+        chosen = node.emit(relax.op.add(way, node.emit(first, "first")), "chosen")
+        places = node.emit(relax.op.take(successors, chosen, 0, mode="clip"), "nodes")
+    return places
+
+
+def _of_nodes(node: Node, column: Array, places: Any) -> Any:
+    return relax.op.take(node.expression(column), places, 0, mode="clip")
+
+
+def _comparison(node: Node, forest: _Forest, places: Any, values: Any) -> Any:
+    """Whether the comparisons of nodes, of the roots where there are no ``places`` yet, hold for values."""
+
+    def of_nodes(column: Array) -> Any:
+        if places is None:
+            return node.expression(column[forest.roots])
+        return node.emit(_of_nodes(node, column, places), "of_nodes")
+
+    thresholds, holds = of_nodes(forest.thresholds), None
+    for mode in sorted(set(forest.modes) - {_LEAF}):
+        found = node.emit(_COMPARISONS[mode](values, thresholds), "holds")
+        is_other = of_nodes(forest.modes == mode) if holds is not None else None
+        holds = found if holds is None else node.emit(relax.op.where(is_other, found, holds), "holds")
+    if not forest.missing_holds.any():
+        return holds
+    missing = node.emit(
+        relax.op.logical_and(relax.op.isnan(values), of_nodes(forest.missing_holds)), "missing"
+    )
+    return relax.op.logical_or(holds, missing)
+
+
+class _Totals(NamedTuple):
+    """What the leaves of all trees give together, [N, K], and where they give it: None for everywhere."""
+
+    numbers: Any
+    given: Any | None
+
+
+def _totals(node: Node, kind: str, count: int) -> _Totals:
+    """Of ``count`` results; ``kind`` is what attributes of weights are named after."""
+    dtype = "float64" if dtype_of(node.input(0)) == "float64" else "float32"
+    data = rows(node, dtype)
+    forest = _forest(node, dtype)
+    trees, numbers, results = (
+        _column(node, f"{kind}_{name}", "int64").tolist() for name in ("treeids", "nodeids", "ids")
+    )
+    weights = _column(node, f"{kind}_weights", dtype)
+    table = np.zeros((len(forest.modes), count), dtype)
+    is_given = np.zeros(table.shape, "bool")
+    try:
+        for tree, number, result, weight in zip(trees, numbers, results, weights, strict=True):
+            table[forest.places[tree, number], result] += weight
+            is_given[forest.places[tree, number], result] = True
+    except (KeyError, IndexError, ValueError):
+        raise Unsupported("has weights of leaves that are not there") from None
+    leaves = _leaves(node, forest, data)
+    found = node.emit(_of_nodes(node, table, leaves), "found")
+    aggregate = node.attributes.get("aggregate_function", "SUM")
+    if aggregate not in _AGGREGATES or (aggregate in ("MIN", "MAX") and count > 1):
+        raise Unsupported(
+            f"has the aggregate_function '{aggregate}' of {count} results, which is not supported"
+        )
+    total = node.emit(_AGGREGATES[aggregate](found, 1), "total")
+    base = _column(node, "base_values", dtype)
+    if len(base) not in (0, count):
+        raise Unsupported(f"has {len(base)} base_values for {count} results")
+    if base.any():
+        total = node.emit(relax.op.add(total, node.expression(base)), "total")
+    if count == 1 or is_given[forest.modes == _LEAF].all():
+        return _Totals(total, None)
+    given = node.emit(_of_nodes(node, is_given.astype("float32"), leaves), "given")
+    given = node.emit(relax.op.max(given, 1), "given")
+    return _Totals(total, node.emit(relax.op.astype(given, "bool"), "given"))
+
+
+_AGGREGATES = {"SUM": relax.op.sum, "AVERAGE": relax.op.mean, "MIN": relax.op.min, "MAX": relax.op.max}
+
+
+def _regression(node: Node) -> Value:
+    total = _totals(node, "target", node.attributes.get("n_targets", 1)).numbers
+    return transformed(node, node.emit(_single(total), "scores"))
+
+
+def _single(total: Any) -> Any:
+    return total if dtype_of(total) == "float32" else relax.op.astype(total, "float32")
+
+
+def _classification(node: Node) -> Value:
+    """Labels [N] and scores [N, E]; one score alone decides between two classes.
+
+    It is a probability where no leaf gives less than 0.
+    """
+    labels = class_labels(node, "classlabels_int64s")
+    given = set(node.attributes.get("class_ids", ()))
+    if len(labels) > 2 or given == {0, 1}:
+        total, given_here = _totals(node, "class", len(labels))
+        best = total
+        if given_here is not None:
+            # A class of which no tree says anything is not the best, though others are less than 0.
+            best = node.emit(relax.op.where(given_here, total, node.like(float("-inf"), total)), "best")
+        return [best_label(node, best, labels), transformed(node, node.emit(_single(total), "scores"))]
+    if len(labels) != 2 or given != {0}:
+        raise Unsupported(
+            f"gives scores for the classes {sorted(given)} of {len(labels)}, which is not supported: "
+            "of two classes give it one score, for the class 0, or both"
+        )
+    is_probability = _column(node, "class_weights", "float32").min(initial=0) >= 0
+    score = node.emit(_single(_totals(node, "class", 1).numbers), "score")
+    threshold = 0.5 if is_probability else 0.0
+    return of_two_classes(node, score, labels, threshold, complements=is_probability)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "TreeEnsembleClassifier": _classification,
+    "TreeEnsembleRegressor": _regression,
+}
