@@ -93,8 +93,8 @@ class Cpu:
         self._of_all_calls = Places()
 
     def load(self, library: Path) -> Any:
-        """The module of a shared library."""
-        return tvm_ffi.load_module(str(library))
+        """The module of a shared library, which is unloaded with the last reference to it."""
+        return tvm_ffi.load_module(str(library), keep_module_alive=False)
 
     def weight(self, array: np.ndarray) -> Any:
         """A tensor over mapped weights; the mapping is private, so the file cannot change."""

@@ -1,7 +1,11 @@
 """Sessions: threads, repeated calls, several inputs and outputs."""
 
 import gc
+import os
+import pickle
 import resource
+import signal
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +20,7 @@ from tvm import relax
 import relay_layout
 from relay_layout import host, models
 from relay_layout.artifact import read_artifact
+from relay_layout.compiler import CompiledModel
 from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.runtime import profiling
 from relay_layout.runtime import session as session_module
@@ -423,6 +428,60 @@ def test_threads_of_a_session_end_with_it(artifact: Path) -> None:
     del session
     gc.collect()
     assert len(list(Path("/proc/self/task").iterdir())) <= max(before, loaded)
+
+
+def test_a_library_is_unloaded_with_its_session(artifact: Path) -> None:
+    """Services load networks anew for as long as they run."""
+
+    def libraries() -> int:
+        return Path("/proc/self/maps").read_text().count("/library.so")
+
+    gc.collect()
+    before = libraries()
+    session = relay_layout.load(artifact)
+    outputs = session.run({"input": randoms(0, *session.inputs[0].shape)})
+    assert libraries() > before
+    del session
+    gc.collect()
+    assert libraries() == before
+    assert np.isfinite(outputs["output"]).all()
+
+
+def test_a_child_runs_a_session_that_was_busy_when_it_was_forked(artifact: Path) -> None:
+    session = relay_layout.load(artifact, threads=2)
+    image = {"input": randoms(0, *session.inputs[0].shape)}
+    expected = session.run(image)["output"]
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            session.run(image)
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(int(not np.array_equal(session.run(image)["output"], expected)))
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        done.set()
+        busy.join()
+
+
+def test_what_is_shown_of_a_network_is_short(artifact: Path) -> None:
+    session = relay_layout.load(artifact, threads=1)
+    assert repr(session).startswith("Session(target='native', threads=1, inputs=(TensorSpec(name='input'")
+    assert len(repr(session)) < 300
+    assert len(repr(session.artifact)) < 2000
+    assert len(repr(CompiledModel(session.artifact.manifest, session.artifact.contents))) < 2000
+
+
+def test_sessions_are_not_pickled(artifact: Path) -> None:
+    with pytest.raises(TypeError, match="neither pickled nor copied"):
+        pickle.dumps(relay_layout.load(artifact))
 
 
 def test_a_library_without_threads_has_those_of_tvm() -> None:
