@@ -62,7 +62,7 @@ class CompiledModel:
     """A built network: the manifest, and for each of its builds the shared library and the weights."""
 
     manifest: Manifest
-    contents: tuple[Content, ...]
+    contents: tuple[Content, ...] = field(repr=False)
 
     @property
     def report(self) -> dict[str, Any]:
