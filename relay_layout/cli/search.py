@@ -48,7 +48,6 @@ def tuning_job(
     target: str,
     *,
     modelled: bool = False,
-    precision: str = "fp32",
 ) -> "TuningJob":
     """The job of tuning for one target into one log; ``modelled`` runs nothing to know the times."""
     from relay_layout.tuning.job import TuningJob
@@ -65,11 +64,11 @@ def tuning_job(
         arguments.models,
         log,
         target,
-        arguments.threads,
+        asked.threads,
         asked.layouts,
         asked.records,
         search,
         arguments.tasks,
         "modelled" if modelled else "measured",
-        precision,
+        asked.precision,
     )
