@@ -290,10 +290,7 @@ def _check_targets(targets: Sequence[BuildTarget]) -> None:
     for index, target in enumerate(targets):
         if target.name in [other.name for other in targets[:index]]:
             raise TargetError(f"target {target.name} is given twice")
-        triple = target.manifest()["mtriple"]
-        if target.cross_architecture and "linux" not in triple:
-            raise TargetError(f"target {target.name}: cross linking is for Linux alone, not for {triple}")
-        link_command(target.cross_architecture)
+        link_command(target.cross_triple)
 
 
 def _report(

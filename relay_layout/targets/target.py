@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import tvm
 
+from relay_layout.errors import TargetError
 from relay_layout.graph import Node
 from relay_layout.host import architecture
 from relay_layout.ir import is_static
@@ -24,6 +25,10 @@ of matrices is float32. ``tf32``: tensors are float32, and products are made of 
 
 STORED: dict[str, str] = {"fp16": "float16", "bf16": BITS, "tf32": "float32", "fp32": "float32"}
 """The dtype in which float32 tensors are stored between kernels; for bfloat16 that of its bits."""
+
+
+_C_LIBRARIES = ("android", "musl")
+"""Of Linux; any other triple is of GNU's."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,18 @@ class BuildTarget(ABC):
         return STORED[self.precision]
 
     @property
-    def cross_architecture(self) -> str:
-        """The architecture to cross-compile for; empty if it is this machine's."""
-        return "" if self.architecture == architecture() else self.architecture
+    def cross_triple(self) -> str:
+        """What to link for, such as ``aarch64-linux-gnu``; empty if that is this machine's architecture.
+
+        TargetError where it is not Linux, the only system that is linked for from another one.
+        """
+        if self.architecture == architecture():
+            return ""
+        triple = self.manifest()["mtriple"]
+        if "linux" not in triple:
+            raise TargetError(f"target {self.name}: cross linking is for Linux alone, not for {triple}")
+        system = next((name for name in _C_LIBRARIES if name in triple), "gnu")
+        return f"{self.architecture}-linux-{system}"
 
     @property
     @abstractmethod
