@@ -226,8 +226,10 @@ def load(
     """Read, check and load an artifact; the options are those of :class:`Session`.
 
     Raises :class:`ArtifactError` where it is damaged or was built for other machines, :class:`InputError` for
-    a ``target`` that it was not built for.
+    a ``target`` that it was not built for, and for a ``path`` that is none.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"an artifact is loaded from the path of its file, not from {type(path).__name__}")
     return Session(read_artifact(Path(path)), threads=threads, target=target, permute=permute)
 
 

@@ -479,6 +479,12 @@ def test_what_is_shown_of_a_network_is_short(artifact: Path) -> None:
     assert len(repr(CompiledModel(session.artifact.manifest, session.artifact.contents))) < 2000
 
 
+@pytest.mark.parametrize("path", [None, b"network.rla", 3])
+def test_what_is_no_path_is_said(path: Any) -> None:
+    with pytest.raises(InputError, match="loaded from the path of its file, not from "):
+        relay_layout.load(path)
+
+
 def test_sessions_are_not_pickled(artifact: Path) -> None:
     with pytest.raises(TypeError, match="neither pickled nor copied"):
         pickle.dumps(relay_layout.load(artifact))
