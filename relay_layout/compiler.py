@@ -10,7 +10,16 @@ from typing import Any
 
 import tvm
 
-from relay_layout.artifact import Build, Condition, Content, Manifest, Producer, TensorSpec, write_artifact
+from relay_layout.artifact import (
+    Artifact,
+    Build,
+    Condition,
+    Content,
+    Manifest,
+    Producer,
+    TensorSpec,
+    write_artifact,
+)
 from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
@@ -35,6 +44,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.rewrite.convert_layout import ConversionReport
+from relay_layout.runtime.session import Session
 from relay_layout.targets import BuildTarget, TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.tensor_specs import Border, border_of, tensor_specs
@@ -68,6 +78,16 @@ class CompiledModel:
     def report(self) -> dict[str, Any]:
         """The fields that ``relay-layout compile --json`` prints; see :attr:`.Manifest.report`."""
         return self.manifest.report
+
+    def session(
+        self, *, threads: int | None = None, target: str | None = None, permute: bool | None = None
+    ) -> Session:
+        """The network, ready to run in this process, as :func:`relay_layout.load` gives it from a file.
+
+        Raises what that does for other machines and targets.
+        """
+        artifact = Artifact("the compiled model", self.manifest, self.contents)
+        return Session(artifact, threads=threads, target=target, permute=permute)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact; nothing is left at ``path`` if writing fails."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -477,6 +478,18 @@ def test_what_is_shown_of_a_network_is_short(artifact: Path) -> None:
     assert len(repr(session)) < 300
     assert len(repr(session.artifact)) < 2000
     assert len(repr(CompiledModel(session.artifact.manifest, session.artifact.contents))) < 2000
+
+
+def test_what_was_compiled_runs_without_a_file(artifact: Path) -> None:
+    read = read_artifact(artifact)
+    contents = [
+        replace(content, weights={name: array.copy() for name, array in content.weights.items()})
+        for content in read.contents
+    ]
+    compiled = CompiledModel(read.manifest, tuple(contents))
+    image = {"input": randoms(0, 1, 3, 64, 64)}
+    expected = relay_layout.load(artifact, threads=1).run(image)["output"]
+    np.testing.assert_array_equal(compiled.session(threads=1).run(image)["output"], expected)
 
 
 @pytest.mark.parametrize("path", [None, b"network.rla", 3])
