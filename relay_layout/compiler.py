@@ -36,6 +36,7 @@ from relay_layout.lower.kernel_calls import (
 from relay_layout.lower.library.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
@@ -94,6 +95,7 @@ class CompiledModel:
         write_artifact(Path(path), self.manifest, self.contents)
 
 
+@one_at_a_time
 def convert(
     model: Model,
     *,
@@ -156,6 +158,7 @@ def convert(
     return Conversion(converted, report.to_dict(), report.plan, plans_of_bodies)
 
 
+@one_at_a_time
 def compile(
     model: Model,
     *,
@@ -183,8 +186,9 @@ def compile(
     Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours. ``target`` may be
     a list of targets, the least demanding first: the result then holds code for each, and a machine that
     loads it takes the last one that it can run. ``report`` is a file ending in .html or .json for what was
-    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Raises
-    subclasses of :class:`RelayLayoutError`.
+    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Threads take
+    turns (:mod:`relay_layout.one_at_a_time`); networks run meanwhile. Raises subclasses of
+    :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()
