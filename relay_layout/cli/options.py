@@ -94,7 +94,8 @@ INPUT_SHAPE = option(
     action="append",
     default=[],
     metavar="NAME:1,3,224,224",
-    help="the shape of an input; once for each input",
+    help="the shape of an input of a built-in network, or of one whose open extents are to be fixed; once "
+    "for each input",
 )
 
 RECORDS = (

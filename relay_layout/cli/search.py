@@ -35,7 +35,11 @@ SEARCH = (
         help="measure layout transforms and tune kernels (the default), or one of both alone",
     ),
     option(
-        "--time-limit", type=values.time_limit, default=inf, metavar="S", help="seconds after which to stop"
+        "--time-limit",
+        type=values.time_limit,
+        default=inf,
+        metavar="S",
+        help="seconds after which to stop; otherwise when all tasks are done",
     ),
 )
 """What to measure, how much of it, and for how long."""
