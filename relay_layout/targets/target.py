@@ -27,10 +27,6 @@ STORED: dict[str, str] = {"fp16": "float16", "bf16": BITS, "tf32": "float32", "f
 """The dtype in which float32 tensors are stored between kernels; for bfloat16 that of its bits."""
 
 
-_C_LIBRARIES = ("android", "musl")
-"""Of Linux; any other triple is of GNU's."""
-
-
 @dataclass(frozen=True)
 class BuildTarget(ABC):
     """A target as compilation needs it; :class:`~relay_layout.targets.cpu.CpuTarget` and
@@ -65,7 +61,8 @@ class BuildTarget(ABC):
         triple = self.manifest()["mtriple"]
         if "linux" not in triple:
             raise TargetError(f"target {self.name}: cross linking is for Linux alone, not for {triple}")
-        system = next((name for name in _C_LIBRARIES if name in triple), "gnu")
+        # Drivers are named after the C library, and a version of Android is the driver's to choose.
+        system = triple.partition("linux-")[2].rstrip("0123456789") or "gnu"
         return f"{self.architecture}-linux-{system}"
 
     @property
