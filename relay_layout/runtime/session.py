@@ -107,7 +107,7 @@ class Session:
 
         Raises :class:`InputError` naming the input where a shape, a dtype, a name or an order is wrong.
         """
-        with self._turns:
+        with self._turns.lock:
             tensors = self._staged(inputs, borrow=True)
             if any(one is other for one, other in zip(tensors, self._fed or (), strict=False)):
                 # What was fed is overwritten.
@@ -120,7 +120,7 @@ class Session:
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
-        with self._turns:
+        with self._turns.lock:
             self._fed = self._staged(inputs, borrow=False)
 
     def execute(self) -> list[np.ndarray]:
@@ -128,12 +128,12 @@ class Session:
 
         An output with a dim_order has the shape that it has in memory.
         """
-        with self._turns:
+        with self._turns.lock:
             return self._computed(self._fed_tensors())
 
     def launch(self) -> None:
         """Run on the inputs fed last, leave the outputs where they are; a GPU may then still be at work."""
-        with self._turns:
+        with self._turns.lock:
             self._called(self._fed_tensors(), self._destinations)
 
     @property

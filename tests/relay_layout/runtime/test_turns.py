@@ -4,6 +4,9 @@ import os
 import signal
 import threading
 
+import pytest
+
+from relay_layout.runtime import turns as turns_module
 from relay_layout.runtime.turns import Turns
 
 
@@ -11,31 +14,13 @@ def exit_status(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def entered_in_child(turns: Turns) -> bool:
+def is_entered_in_child(turns: Turns) -> bool:
     child = os.fork()
     if child == 0:
         signal.alarm(10)
-        with turns:
+        with turns.lock:
             os._exit(0)
     return exit_status(child) == 0
-
-
-def test_one_thread_at_a_time() -> None:
-    turns, inside = Turns(), []
-
-    def work() -> None:
-        for _ in range(200):
-            with turns:
-                inside.append(1)
-                assert len(inside) == 1
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not inside
 
 
 def test_a_fork_waits_until_nobody_is_inside() -> None:
@@ -43,7 +28,7 @@ def test_a_fork_waits_until_nobody_is_inside() -> None:
     left: list[bool] = []
 
     def work() -> None:
-        with turns:
+        with turns.lock:
             entered.set()
             leave.wait()
             left.append(True)
@@ -61,22 +46,19 @@ def test_a_fork_waits_until_nobody_is_inside() -> None:
 
 def test_a_child_enters_what_its_parent_entered_before() -> None:
     turns = Turns()
-    with turns:
+    with turns.lock:
         pass
-    assert entered_in_child(turns)
-    with turns:
-        assert turns.is_mine()
-    assert not turns.is_mine()
+    assert is_entered_in_child(turns)
+    assert turns.lock.acquire(blocking=False)
 
 
-def test_who_forks_inside_is_inside_in_the_child() -> None:
+def test_who_forks_inside_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "PATIENCE", 0.05)
     turns = Turns()
-    with turns:
-        child = os.fork()
-        if child == 0:
-            os._exit(int(not turns.is_mine()))
-    assert exit_status(child) == 0
-    assert entered_in_child(turns)
+    with turns.lock:
+        assert is_entered_in_child(turns)
+        assert not turns.lock.acquire(blocking=False)
+    assert is_entered_in_child(turns)
 
 
 def test_several_threads_that_fork_at_once() -> None:
@@ -96,4 +78,4 @@ def test_several_threads_that_fork_at_once() -> None:
     for thread in threads:
         thread.join(20)
     assert statuses == [0] * 9
-    assert not any(turns.is_mine() for turns in several)
+    assert not any(turns.lock.locked() for turns in several)
