@@ -5,6 +5,7 @@ import os
 import pickle
 import resource
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -429,6 +430,33 @@ def test_threads_of_a_session_end_with_it(artifact: Path) -> None:
     del session
     gc.collect()
     assert len(list(Path("/proc/self/task").iterdir())) <= max(before, loaded)
+
+
+def test_a_folder_for_temporary_files_that_takes_none_is_told_of(
+    artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose file system is read-only."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ArtifactError) as raised:
+        relay_layout.load(artifact)
+    message = str(raised.value)
+    assert message.startswith(f"the code cannot be loaded by way of a temporary file ({tmp_path}/gone/relay-")
+    assert message.endswith(
+        ": no such file); set $TMPDIR to a folder that takes files and is not mounted noexec, such as "
+        "/dev/shm"
+    )
+
+
+def test_a_folder_from_which_no_program_is_loaded_is_told_of(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: str, **options: Any) -> None:
+        raise RuntimeError(f"Failed to load dynamic shared library {path} {path}: failed to map segment")
+
+    monkeypatch.setattr("tvm_ffi.load_module", refused)
+    with pytest.raises(ArtifactError) as raised:
+        relay_layout.load(artifact)
+    assert f"({tempfile.gettempdir()}: failed to map segment); set $TMPDIR to" in str(raised.value)
 
 
 def test_a_library_is_unloaded_with_its_session(artifact: Path) -> None:
