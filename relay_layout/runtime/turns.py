@@ -1,12 +1,14 @@
-"""Turns that threads take, of which a fork of the process is one."""
+"""Turns that threads take, of which a fork of the process is one, and its end the last."""
 
+import atexit
 import os
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 
 PATIENCE = 10.0
-"""Seconds that a fork waits at most: its own thread may be inside, as the handler of a signal is."""
+"""Seconds that a fork or the end waits at most: its thread may itself be inside, as handlers of signals are."""
 
 
 class Turns:
@@ -14,10 +16,13 @@ class Turns:
 
     A fork waits until no thread is inside one. A child has only the thread that forked, so that a lock which
     another one held would stay locked there for ever, over memory that a call left half written.
+
+    The end of the process waits as well, and lets no thread in but its own: Python aborts the process where
+    the thread of a daemon comes back from native code to an interpreter that has ended.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock: threading.Lock | threading.RLock = threading.Lock()
         _all[id(self)] = self
 
 
@@ -26,18 +31,23 @@ _all: "weakref.WeakValueDictionary[int, Turns]" = weakref.WeakValueDictionary()
 _forking = threading.Lock()
 """Of two threads that fork at once, each would wait for what the other one has."""
 
-_entered: list[threading.Lock] = []
+_entered: list["threading.Lock | threading.RLock"] = []
 _missed: list[Turns] = []
+
+
+def _entering() -> Iterator[tuple[Turns, bool]]:
+    """All turns, and whether they were entered in time."""
+    deadline = time.monotonic() + PATIENCE
+    for reference in _all.valuerefs():
+        turns = reference()
+        if turns is not None:
+            yield turns, turns.lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
 
 def _before() -> None:
     _forking.acquire()
-    deadline = time.monotonic() + PATIENCE
-    for reference in _all.valuerefs():
-        turns = reference()
-        if turns is None:
-            continue
-        if turns.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    for turns, is_entered in _entering():
+        if is_entered:
             _entered.append(turns.lock)
         else:
             _missed.append(turns)
@@ -56,6 +66,15 @@ def _after() -> None:
     _forking.release()
 
 
+def _at_exit() -> None:
+    for turns, is_entered in _entering():
+        if is_entered:
+            own = threading.RLock()
+            own.acquire()
+            turns.lock = own
+
+
+atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)
 

@@ -5,6 +5,8 @@ import os
 import pickle
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -498,6 +500,34 @@ def test_a_child_runs_a_session_that_was_busy_when_it_was_forked(artifact: Path)
     finally:
         done.set()
         busy.join()
+
+
+BUSY_AT_THE_END = """
+import atexit, sys, threading
+import numpy as np
+
+atexit.register(lambda: print(session.run(image)["output"].shape))
+import relay_layout
+
+session = relay_layout.load(sys.argv[1], threads=2)
+image = {"input": np.zeros(session.inputs[0].shape, "float32")}
+begun = threading.Event()
+
+def work():
+    while True:
+        session.run(image)
+        begun.set()
+
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+"""
+
+
+def test_a_process_ends_while_a_daemon_runs_a_session(artifact: Path) -> None:
+    for _ in range(3):
+        words = [sys.executable, "-c", BUSY_AT_THE_END, str(artifact)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(1, 1000)\n", "")
 
 
 def test_what_is_shown_of_a_network_is_short(artifact: Path) -> None:
