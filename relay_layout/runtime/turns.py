@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 
 PATIENCE = 10.0
-"""Seconds that a fork or the end waits at most: its thread may itself be inside, as handlers of signals are."""
+"""Seconds that a fork or the end waits at most: its own thread may be inside, as in handlers of signals."""
 
 
 class Turns:
