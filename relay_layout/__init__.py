@@ -68,3 +68,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'relay_layout' has no attribute '{name}'")
     with without_torch():
         return getattr(import_module(f"relay_layout.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

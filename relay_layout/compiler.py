@@ -10,7 +10,16 @@ from typing import Any
 
 import tvm
 
-from relay_layout.artifact import Build, Condition, Content, Manifest, Producer, TensorSpec, write_artifact
+from relay_layout.artifact import (
+    Artifact,
+    Build,
+    Condition,
+    Content,
+    Manifest,
+    Producer,
+    TensorSpec,
+    write_artifact,
+)
 from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
@@ -27,6 +36,7 @@ from relay_layout.lower.kernel_calls import (
 from relay_layout.lower.library.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
@@ -35,6 +45,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.rewrite.convert_layout import ConversionReport
+from relay_layout.runtime.session import Session
 from relay_layout.targets import BuildTarget, TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.tensor_specs import Border, border_of, tensor_specs
@@ -62,18 +73,29 @@ class CompiledModel:
     """A built network: the manifest, and for each of its builds the shared library and the weights."""
 
     manifest: Manifest
-    contents: tuple[Content, ...]
+    contents: tuple[Content, ...] = field(repr=False)
 
     @property
     def report(self) -> dict[str, Any]:
         """The fields that ``relay-layout compile --json`` prints; see :attr:`.Manifest.report`."""
         return self.manifest.report
 
+    def session(
+        self, *, threads: int | None = None, target: str | None = None, permute: bool | None = None
+    ) -> Session:
+        """The network, ready to run in this process, as :func:`relay_layout.load` gives it from a file.
+
+        Raises what that does for other machines and targets.
+        """
+        artifact = Artifact("the compiled model", self.manifest, self.contents)
+        return Session(artifact, threads=threads, target=target, permute=permute)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the artifact; nothing is left at ``path`` if writing fails."""
         write_artifact(Path(path), self.manifest, self.contents)
 
 
+@one_at_a_time
 def convert(
     model: Model,
     *,
@@ -136,6 +158,7 @@ def convert(
     return Conversion(converted, report.to_dict(), report.plan, plans_of_bodies)
 
 
+@one_at_a_time
 def compile(
     model: Model,
     *,
@@ -163,8 +186,9 @@ def compile(
     Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours. ``target`` may be
     a list of targets, the least demanding first: the result then holds code for each, and a machine that
     loads it takes the last one that it can run. ``report`` is a file ending in .html or .json for what was
-    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Raises
-    subclasses of :class:`RelayLayoutError`.
+    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Threads take
+    turns (:mod:`relay_layout.one_at_a_time`); networks run meanwhile. Raises subclasses of
+    :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
     start = time.perf_counter()
@@ -290,10 +314,7 @@ def _check_targets(targets: Sequence[BuildTarget]) -> None:
     for index, target in enumerate(targets):
         if target.name in [other.name for other in targets[:index]]:
             raise TargetError(f"target {target.name} is given twice")
-        triple = target.manifest()["mtriple"]
-        if target.cross_architecture and "linux" not in triple:
-            raise TargetError(f"target {target.name}: cross linking is for Linux alone, not for {triple}")
-        link_command(target.cross_architecture)
+        link_command(target.cross_triple)
 
 
 def _report(

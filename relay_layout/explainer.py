@@ -13,6 +13,7 @@ from relay_layout.explanation.reasons import COSTS_MORE, DOUBTFUL
 from relay_layout.explanation.words import place_of
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph import Node
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.conversion import inference_form
@@ -21,6 +22,7 @@ from relay_layout.targets import TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 
 
+@one_at_a_time
 def explain(
     model: Model,
     node: str | int | None = None,

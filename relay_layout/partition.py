@@ -28,6 +28,7 @@ from relay_layout.ir import (
     with_functions,
 )
 from relay_layout.layout import Layout
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
 
@@ -76,6 +77,7 @@ class PartitionBackend(Protocol):
         """How it runs the region, or why it does not."""
 
 
+@one_at_a_time
 def partition(module: tvm.IRModule, backends: Sequence[PartitionBackend]) -> tvm.IRModule:
     """The module with the regions that backends run as calls of them, guarded at their borders.
 
@@ -94,6 +96,7 @@ def partition(module: tvm.IRModule, backends: Sequence[PartitionBackend]) -> tvm
     return guard_partitions(module, backends)
 
 
+@one_at_a_time
 def guard_partitions(module: tvm.IRModule, backends: Sequence[PartitionBackend]) -> tvm.IRModule:
     """A module whose regions are functions with the attribute "Codegen", with each call guarded.
 

@@ -3,9 +3,7 @@
 Found by torch through the entry point ``torch_dynamo_backends`` of this package.
 """
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +13,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend import from_torch
 from relay_layout.frontend.torch.arguments import written
 from relay_layout.frontend.torch.program import exported
-from relay_layout.runtime.session import Session, load
+from relay_layout.runtime.session import Session
 
 _Weight = tuple[torch.Tensor, int, int]
 """A parameter or a buffer, which of its versions it was, and where that lay."""
@@ -96,10 +94,7 @@ class _Compiled:
 
     def _compiled(self, program: Any) -> Session:
         compiled = compile(from_torch(program), **self._options)
-        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
-            path = Path(folder) / "graph.rla"
-            compiled.save(path)
-            return load(path, threads=self._options.get("threads"), permute=True)
+        return compiled.session(threads=self._options.get("threads"), permute=True)
 
     def _fixed(self, arguments: Sequence[Any]) -> list[bool]:
         """Which arguments are none of a call, and become constants."""

@@ -151,7 +151,7 @@ def run_small(command: str, place: str) -> None:
 
 def _links_for_arm() -> bool:
     try:
-        return bool(link_command("aarch64"))
+        return bool(link_command("aarch64-linux-gnu"))
     except TargetError:
         return False
 

@@ -80,7 +80,8 @@ def test_unknown_operator(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     onnx.save(unknown_operator_model(), "unknown.onnx")
     assert refused(["compile", "unknown.onnx", "-o", "a.rla"], capsys) == (
         "model 'unknown.onnx': these operators are not supported: my.domain.FancyOp (node 'fancy'): "
-        "export the model without them"
+        "export the model without them, or say what they are with "
+        "relay_layout.frontend.onnx.register_converter"
     )
 
 

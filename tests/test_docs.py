@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,12 @@ pytest.importorskip("onnx")
 import relay_layout
 import tuning_logs
 from relay_layout.errors import InputError
+from relay_layout.frontend.onnx import operators
 from relay_layout.host import gpu_architecture
+from relay_layout.ops import TABLE
 from relay_layout.relay.callbacks import reset
 from relay_layout.relay.mixed_precision import MIXED
+from relay_layout.verify.meanings import MEANINGS
 from scripts import operator_table
 from tests import docs_runner as docs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
@@ -30,7 +34,12 @@ READ = ("boards.md", "cuda.md")
 @pytest.fixture
 def callbacks() -> Iterator[None]:
     """Forgets afterwards what pages register."""
+    tables: list[dict[Any, Any]] = [TABLE, MEANINGS, operators._REGISTERED]
+    before = [dict(table) for table in tables]
     yield
+    for table, rows in zip(tables, before, strict=True):
+        table.clear()
+        table.update(rows)
     for name in ("nn.conv2d", "nn.softmax"):
         reset(name)
     MIXED.reset("tanh")

@@ -19,7 +19,7 @@ import os
 import stat
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -59,7 +59,7 @@ class Artifact:
 
     path: str
     manifest: Manifest
-    contents: tuple[Content, ...]
+    contents: tuple[Content, ...] = field(repr=False)
 
     def choose(self, target: str | None = None) -> tuple[Build, Content]:
         """The build for this machine, or the one named ``target``, and its content.

@@ -97,8 +97,8 @@ class Build:
     name: str
     target: dict[str, Any]
     num_threads_hint: int | None = None
-    report: dict[str, Any] = field(default_factory=dict)
-    weights: tuple[WeightEntry, ...] = ()
+    report: dict[str, Any] = field(default_factory=dict, repr=False)
+    weights: tuple[WeightEntry, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         check.text(self.name, "name")

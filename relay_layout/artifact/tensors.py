@@ -117,7 +117,8 @@ class TensorSpec:
         """
         if not isinstance(array, np.ndarray):
             raise InputError(
-                f"{self._expected(role)}, got {type(array).__name__}; convert with numpy.asarray"
+                f"{self._expected(role)}, got {type(array).__name__}; "
+                f"convert with numpy.asarray(x, {self.dtype!r})"
             )
         masked = np.count_nonzero(array.mask) if isinstance(array, np.ma.MaskedArray) else 0
         if masked:
@@ -153,16 +154,20 @@ class TensorSpec:
         return all(isinstance(want, str) or want == have for want, have in pairs)
 
     def _remedy(self, array: Array, fits: bool) -> str:
-        steps = ""
+        steps, shape = "", array.shape
+        # An image alone is a batch of one.
+        if len(shape) + 1 == len(self.shape) > 2:
+            steps, shape = "[None]", (1, *shape)
+            fits = self._fits(shape)
         if not fits:
-            rank = array.ndim
+            rank = len(shape)
             to_channels_first = (0, rank - 1, *range(1, rank - 1))
             to_channels_last = (0, *range(2, rank), 1)
             orders = (to_channels_first, to_channels_last) if rank > 2 else ()
-            found = {order for order in orders if self._fits([array.shape[axis] for axis in order])}
+            found = {order for order in orders if self._fits([shape[axis] for axis in order])}
             if len(found) != 1:
                 return ""
-            steps = f".transpose{found.pop()}"
+            steps += f".transpose{found.pop()}"
         if array.dtype.name != self.dtype:
             # Text, dates, objects and complex numbers are mistakes that a cast would only hide.
             if array.dtype.kind not in "biuf":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    options.add(parser, options.MODELS, options.TARGET, *options.LAYOUTS, options.THREADS, options.PRECISION)
+    options.add(parser, options.MODELS, options.TARGET, *options.CONVERSION)
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -25,9 +25,7 @@ def run(arguments: Namespace) -> Outcome:
     from relay_layout.targets import resolve_target
     from relay_layout.tuning.analysis import GOAL, analyse_models
 
-    target = resolve_target(
-        asked.target, threads=arguments.threads, precision=arguments.precision, **asked.records
-    )
+    target = resolve_target(asked.target, threads=asked.threads, precision=asked.precision, **asked.records)
     found = []
     for row in analyse_models(arguments.models, target, asked.layouts):
         progress(row.task.name)

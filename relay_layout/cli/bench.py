@@ -24,7 +24,12 @@ MODEL_SECONDS, LAYER_SECONDS = 5.0, 0.5
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    options.add(parser, options.MODELS)
+    parser.add_argument(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="an .onnx file, or a built-in network such as resnet50",
+    )
     parser.add_argument(
         "--peers",
         type=_peers,

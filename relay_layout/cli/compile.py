@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="also write what was chosen and why: a page (.html) or its data (.json)",
     )
-    options.add(parser, options.TARGETS, *options.LAYOUTS, options.THREADS, options.PRECISION)
+    options.add(parser, options.TARGETS, *options.CONVERSION)
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -31,7 +31,6 @@ def run(arguments: Namespace) -> Outcome:
     keywords = options.ModelOptions.read(arguments).keywords()
     options.check_writable("-o", arguments.output, options.sources(arguments))
     keywords["target"] = targets(arguments.target)
-    keywords["precision"] = arguments.precision
     if arguments.report is not None:
         options.check_writable("--report", arguments.report, options.sources(arguments))
         check_report_path(arguments.report)
@@ -39,7 +38,7 @@ def run(arguments: Namespace) -> Outcome:
         keywords["report"] = arguments.report
     import relay_layout
 
-    compiled = relay_layout.compile(arguments.model, **keywords, threads=arguments.threads, progress=progress)
+    compiled = relay_layout.compile(arguments.model, **keywords, progress=progress)
     progress(f"writing {arguments.output}")
     compiled.save(arguments.output)
     report = {

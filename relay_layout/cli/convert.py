@@ -10,7 +10,7 @@ from relay_layout.columns import columns
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    options.add(parser, options.MODEL, options.TARGET, *options.LAYOUTS)
+    options.add(parser, options.MODEL, options.TARGET, *options.CONVERSION)
     parser.add_argument("--print", action="store_true", help="print the converted module")
 
 

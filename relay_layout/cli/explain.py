@@ -19,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NODE",
         help="one operator: a binding's name, a part of one that no other has, or an index of the table",
     )
-    options.add(parser, options.TARGET, *options.LAYOUTS)
+    options.add(parser, options.TARGET, *options.CONVERSION)
 
 
 def run(arguments: Namespace) -> Outcome:
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> Outcome:
 
 def _of_report(arguments: Namespace) -> Outcome:
     """What the report holds, of the target that ``--target`` names or of all."""
-    given = [each.name for each in options.LAYOUTS if each.is_given(arguments)]
+    given = [each.name for each in options.CONVERSION if each.is_given(arguments)]
     if given:
         raise InputError(
             f"{arguments.model} tells what was compiled, which {given[0]} cannot change; explain the model"

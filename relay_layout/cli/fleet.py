@@ -41,8 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add(
         parser,
-        *options.LAYOUTS,
-        options.THREADS,
+        *options.CONVERSION,
         *SEARCH,
         *options.remote("the tracker whose boards measure, all at once", with_key=False),
     )

@@ -45,7 +45,9 @@ class Option:
     def is_given(self, arguments: Namespace) -> bool:
         """Whether a command line says something else than leaving it out does."""
         value = getattr(arguments, self.settings.get("dest", self.name.removeprefix("--").replace("-", "_")))
-        return bool(value) != (self.settings.get("action") == "store_false")
+        return bool(
+            value != self.settings.get("default", self.settings.get("action") == "store_false" or None)
+        )
 
 
 def add(parser: ArgumentParser, *options: Option) -> None:
@@ -92,7 +94,8 @@ INPUT_SHAPE = option(
     action="append",
     default=[],
     metavar="NAME:1,3,224,224",
-    help="the shape of an input; once for each input",
+    help="the shape of an input of a built-in network, or of one whose open extents are to be fixed; once "
+    "for each input",
 )
 
 RECORDS = (
@@ -119,7 +122,7 @@ RECORDS = (
 )
 """Where kernels and costs come from."""
 
-LAYOUTS = (
+CONVERSION = (
     option(
         "--desired-layout",
         metavar="LAYOUT",
@@ -161,8 +164,16 @@ LAYOUTS = (
     ),
     *RECORDS,
     INPUT_SHAPE,
+    option(
+        "--threads",
+        type=values.threads,
+        metavar="N",
+        help="how many threads kernels are made for; otherwise one per core, of this machine or of the board "
+        "that the target stands for",
+    ),
+    PRECISION,
 )
-"""What to convert to; :class:`ModelOptions` reads them."""
+"""What to convert to, and for which kernels; :class:`ModelOptions` reads them."""
 
 _RPC_WAIT = option(
     "--rpc-wait",
@@ -199,13 +210,16 @@ def remote_device(arguments: Namespace) -> "RemoteDevice | None":
 class ModelOptions:
     """What is asked for a model, as keyword arguments.
 
-    ``layouts`` are those of ``relay_layout.convert`` without the target and the records, ``records`` those of
-    ``resolve_target``. ``target`` is None where the verb has no such option.
+    ``layouts`` are those of ``relay_layout.convert`` without those of ``resolve_target``, which are the
+    others; of these ``records`` are those of :data:`RECORDS`. ``target`` is None where the verb has no such
+    option.
     """
 
     target: str | None
     layouts: Mapping[str, Any]
     records: Mapping[str, Any]
+    threads: int | None
+    precision: str
 
     @staticmethod
     def read(arguments: Namespace) -> "ModelOptions":
@@ -230,12 +244,24 @@ class ModelOptions:
             "input_layouts": _by_name(arguments.input_layout, "--input-layout"),
             "output_layouts": _by_name(arguments.output_layout, "--output-layout"),
         }
-        return ModelOptions(getattr(arguments, "target", None), layouts, records(arguments))
+        return ModelOptions(
+            getattr(arguments, "target", None),
+            layouts,
+            records(arguments),
+            arguments.threads,
+            arguments.precision,
+        )
 
     def keywords(self) -> dict[str, Any]:
         """All keyword arguments of ``relay_layout.convert``."""
         target = {} if self.target is None else {"target": self.target}
-        return {**target, **self.layouts, **self.records}
+        return {
+            **target,
+            **self.layouts,
+            **self.records,
+            "threads": self.threads,
+            "precision": self.precision,
+        }
 
 
 def records(arguments: Namespace) -> dict[str, Any]:
@@ -248,7 +274,7 @@ def records(arguments: Namespace) -> dict[str, Any]:
 
 
 def sources(arguments: Namespace) -> list[str]:
-    """The files that :data:`MODEL` or :data:`MODELS` and :data:`LAYOUTS` or :data:`RECORDS` name."""
+    """The files that :data:`MODEL` or :data:`MODELS` and :data:`CONVERSION` or :data:`RECORDS` name."""
     models = [arguments.model] if hasattr(arguments, "model") else arguments.models
     params = getattr(arguments, "params", None)
     return [*models, *([] if params is None else [params]), *arguments.tuning_records]

@@ -35,7 +35,11 @@ SEARCH = (
         help="measure layout transforms and tune kernels (the default), or one of both alone",
     ),
     option(
-        "--time-limit", type=values.time_limit, default=inf, metavar="S", help="seconds after which to stop"
+        "--time-limit",
+        type=values.time_limit,
+        default=inf,
+        metavar="S",
+        help="seconds after which to stop; otherwise when all tasks are done",
     ),
 )
 """What to measure, how much of it, and for how long."""
@@ -48,7 +52,6 @@ def tuning_job(
     target: str,
     *,
     modelled: bool = False,
-    precision: str = "fp32",
 ) -> "TuningJob":
     """The job of tuning for one target into one log; ``modelled`` runs nothing to know the times."""
     from relay_layout.tuning.job import TuningJob
@@ -65,11 +68,11 @@ def tuning_job(
         arguments.models,
         log,
         target,
-        arguments.threads,
+        asked.threads,
         asked.layouts,
         asked.records,
         search,
         arguments.tasks,
         "modelled" if modelled else "measured",
-        precision,
+        asked.precision,
     )

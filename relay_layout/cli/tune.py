@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="LOG",
         help="the log to append to; tuning goes on from what it holds, after an interruption too",
     )
-    options.add(parser, options.TARGET, *options.LAYOUTS, options.THREADS, options.PRECISION, *SEARCH)
+    options.add(parser, options.TARGET, *options.CONVERSION, *SEARCH)
     parser.add_argument(
         "--modelled",
         action="store_true",
@@ -66,7 +66,6 @@ def run(arguments: Namespace) -> Outcome:
         Path(arguments.output),
         arguments.target,
         modelled=arguments.modelled,
-        precision=arguments.precision,
     )
     progress("choosing layouts")
     listener = Listener(tell=lambda line: note(one_line(line)), problems=tell_problems)

@@ -1,6 +1,6 @@
 """``network.txt``: what the C++ header needs to know of a network, a line for each thing, read once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from relay_layout.artifact import Condition, Manifest, TensorSpec
 from relay_layout.artifact.manifest import Build, WeightEntry
@@ -9,14 +9,16 @@ from relay_layout.host import x86_words
 from relay_layout.long_expressions import cut
 from topi_ext.arm_features import capability
 
-VERSION = 1
+VERSION = 2
 """Of the lines, which the header has as well."""
 
 _LARGEST = 2**63 - 1
 
 
-def describe(manifest: Manifest, build: Build, weights: Sequence[WeightEntry], size: int) -> str:
-    """The lines for one build, whose ``weights`` lie in a file of ``size`` bytes.
+def describe(
+    manifest: Manifest, build: Build, weights: Sequence[WeightEntry], sizes: Mapping[str, int]
+) -> str:
+    """The lines for one build and its ``weights``; ``sizes`` are the bytes of the files beside, by name.
 
     Shapes and axes are those that tensors have in memory. Names and texts are in quotes, with backslashes
     before quotes and backslashes inside; everything else is a word without spaces.
@@ -30,7 +32,8 @@ def describe(manifest: Manifest, build: Build, weights: Sequence[WeightEntry], s
     lines += [
         _words("weight", entry.dtype, entry.offset, len(entry.shape), *entry.shape) for entry in weights
     ]
-    lines += [_words("bytes", size)]
+    # Last, so that one that ends early lacks it.
+    lines += [_words("bytes", len(sizes), *(word for pair in sizes.items() for word in pair))]
     return "\n".join(lines) + "\n"
 
 

@@ -62,14 +62,14 @@ def export_folder(
         if has_runtime:
             for library in (Path(find_libtvm_ffi()), *runtime_libraries()):
                 _copy(library, root / "cpp" / "lib" / library.name)
-        size = (root / "weights.bin").stat().st_size
+        sizes = {name: (root / name).stat().st_size for name in ("weights.bin", "network.so")}
+        described = describe(held.manifest, build, entries, sizes).encode()
         # Last, since it is what makes a network of the folder.
         with replaced(root / "network.txt") as file:
-            file.write(describe(held.manifest, build, entries, size).encode())
+            file.write(described)
     except OSError as error:
         raise InputError(f"{root}: cannot be written: {system_reason(error)}") from None
-    nbytes = sum(path.stat().st_size for path in root.glob("network.*"))
-    return Exported(build.name, nbytes + size, has_runtime)
+    return Exported(build.name, sum(sizes.values()) + len(described), has_runtime)
 
 
 def _chosen(

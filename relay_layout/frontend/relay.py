@@ -11,6 +11,7 @@ from tvm import IRModule
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import positive_extents, unknown_input
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import (
     Call,
@@ -24,6 +25,7 @@ from relay_layout.relay.syntax import (
 )
 
 
+@one_at_a_time
 def from_relay(
     source: str | os.PathLike[str],
     *,

@@ -67,7 +67,7 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
         executable = generate(machine, target.tvm_target, lowering.tir_pipeline)
         code = lowering.device_code(executable)
     say("linking")
-    return link_executable(executable, target.cross_architecture, code, amx=lowering.uses_amx)
+    return link_executable(executable, target.cross_triple, code, amx=lowering.uses_amx)
 
 
 def _count_functions(module: tvm.IRModule) -> int:

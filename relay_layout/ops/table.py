@@ -1,6 +1,7 @@
 """The operator table: one row for each operator that takes part in layouts.
 
-Solver, rewriter and verifier read operators from here only. An operator without a row, and a case
+Solver and rewriter read operators from here only; what the verifier knows of them is in
+:mod:`relay_layout.verify.meanings`, apart. An operator without a row, and a case
 that its row cannot carry, keeps its original layouts, which is always correct.
 """
 

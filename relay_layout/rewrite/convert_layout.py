@@ -15,6 +15,7 @@ from relay_layout.choice.solver import status_of_all
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
 from relay_layout.ir import with_main
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
@@ -204,6 +205,7 @@ class ConvertLayout:
         )
         self.target = resolve_target(target)
 
+    @one_at_a_time
     def transform_module(self, module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
         """The converted module; a transform cost report is not kept (see :func:`convert_layout`)."""
         return convert_layout(module, self.request, self.target)[0]

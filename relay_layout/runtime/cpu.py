@@ -93,15 +93,17 @@ class Cpu:
         self._of_all_calls = Places()
 
     def load(self, library: Path) -> Any:
-        """The module of a shared library."""
-        return tvm_ffi.load_module(str(library))
+        """The module of a shared library, which is unloaded with the last reference to it."""
+        return tvm_ffi.load_module(str(library), keep_module_alive=False)
 
     def weight(self, array: np.ndarray) -> Any:
-        """A tensor over mapped weights; the mapping is private, so the file cannot change."""
+        """A tensor over mapped weights; the mapping is private, so the file cannot change.
+
+        Weights that lie elsewhere are copied, unless vectors may be read there.
+        """
         if array.size == 0:
             return _tensor_over(aligned(array.shape, array.dtype))
-        array.flags.writeable = True
-        tensor = _tensor_over(array)
+        tensor = _tensor_over(_readable(array))
         self._held.append(place_of(tensor))
         return tensor
 
@@ -216,6 +218,19 @@ class _Room(NamedTuple):
         # numpy's own ways to tell an address take as long as a small network.
         offset = -tvm_ffi.from_dlpack(memory).data_ptr() % _LINE_BYTES
         return np.ndarray(self.shape, self.dtype, memory, offset, self.strides)
+
+
+def _readable(array: np.ndarray) -> np.ndarray:
+    """The array if it begins with a cache line and DLPack gives it away, else a copy of it."""
+    if array.ctypes.data % _LINE_BYTES == 0 and array.flags.c_contiguous:
+        try:
+            array.flags.writeable = True
+            return array
+        except ValueError:
+            pass
+    copy = aligned(array.shape, array.dtype)
+    np.copyto(copy, array)
+    return copy
 
 
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:

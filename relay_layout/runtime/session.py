@@ -7,18 +7,19 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.functions import DESTINATIONS, MAIN, WORKSPACE
-from relay_layout.errors import InputError
+from relay_layout.errors import ArtifactError, InputError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
 from relay_layout.runtime.machine import Machine
-from topi_ext.messages import first_line
+from relay_layout.runtime.turns import Turns
+from topi_ext.messages import first_line, system_message
 from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1
@@ -35,9 +36,10 @@ _THREAD = threading.local()
 
 
 class Session:
-    """A loaded network, with the memory of its intermediate results. Calls from several threads take turns.
+    """A loaded network, with the memory of its intermediate results, all of which ends with the session.
 
-    ``target`` is the name of the target whose code it runs.
+    Calls from several threads take turns. A child that the process forks has the session too, with threads
+    and memory of its own. ``target`` is the name of the target whose code it runs.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Session:
         library = _load_library(content.library, self._device.load)
         self._owns_threads = set_own_threads(library, self._threads)
         if self._owns_threads:
-            # TVM keeps what it has loaded for ever.
+            # Threads end before the library that they run in is unloaded.
             weakref.finalize(self, set_own_threads, library, 1)
         self._machine = Machine(library, self._device.devices)
         weights = [self._device.weight(array) for array in content.weights.values()]
@@ -85,7 +87,16 @@ class Session:
         self._fed: list[Any] | None = None
         self._accepted: dict[str, Any] | None = None
         self._calls = 0
-        self._lock = threading.Lock()
+        self._turns = Turns()
+
+    def __repr__(self) -> str:
+        return f"Session(target={self.target!r}, threads={self._threads}, inputs={self.inputs!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Session holds mapped memory and a loaded library, so it is neither pickled nor copied; "
+            "relay_layout.load the artifact in each process"
+        )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name, in the model's order; they are the caller's own.
@@ -96,7 +107,7 @@ class Session:
 
         Raises :class:`InputError` naming the input where a shape, a dtype, a name or an order is wrong.
         """
-        with self._lock:
+        with self._turns.lock:
             tensors = self._staged(inputs, borrow=True)
             if any(one is other for one, other in zip(tensors, self._fed or (), strict=False)):
                 # What was fed is overwritten.
@@ -109,7 +120,7 @@ class Session:
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
-        with self._lock:
+        with self._turns.lock:
             self._fed = self._staged(inputs, borrow=False)
 
     def execute(self) -> list[np.ndarray]:
@@ -117,12 +128,12 @@ class Session:
 
         An output with a dim_order has the shape that it has in memory.
         """
-        with self._lock:
+        with self._turns.lock:
             return self._computed(self._fed_tensors())
 
     def launch(self) -> None:
         """Run on the inputs fed last, leave the outputs where they are; a GPU may then still be at work."""
-        with self._lock:
+        with self._turns.lock:
             self._called(self._fed_tensors(), self._destinations)
 
     @property
@@ -215,8 +226,10 @@ def load(
     """Read, check and load an artifact; the options are those of :class:`Session`.
 
     Raises :class:`ArtifactError` where it is damaged or was built for other machines, :class:`InputError` for
-    a ``target`` that it was not built for.
+    a ``target`` that it was not built for, and for a ``path`` that is none.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"an artifact is loaded from the path of its file, not from {type(path).__name__}")
     return Session(read_artifact(Path(path)), threads=threads, target=target, permute=permute)
 
 
@@ -256,11 +269,24 @@ def _gpu(arch: str) -> Any:
 
 
 def _load_library(library: bytes | bytearray | memoryview, load: Callable[[Path], Any]) -> Any:
-    """Load a shared library from memory, through a file that is gone again when this returns."""
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
-        path = Path(folder) / "library.so"
-        path.write_bytes(library)
-        return load(path)
+    """Load a shared library from memory, through a file that is gone again when this returns.
+
+    ArtifactError where no folder for temporary files takes one, or programs are not loaded from there.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+            path = Path(folder) / "library.so"
+            path.write_bytes(library)
+            return load(path)
+    except OSError as error:
+        reason = system_message(error)
+    except RuntimeError as error:
+        # What the system says comes after the names that it was given.
+        reason = f"{tempfile.gettempdir()}: {first_line(error).rpartition('library.so: ')[2]}"
+    raise ArtifactError(
+        f"the code cannot be loaded by way of a temporary file ({reason}); set $TMPDIR to a folder that "
+        "takes files and is not mounted noexec, such as /dev/shm"
+    )
 
 
 def as_array(value: Any, name: str) -> Any:

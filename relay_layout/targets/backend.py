@@ -238,7 +238,10 @@ def _layouts(
         if text is None:
             layouts.append(value.identity)
             continue
-        layout = Layout.parse(text)
+        try:
+            layout = Layout.parse(text)
+        except LayoutError as error:
+            raise LayoutError(f"{place}: {error}") from None
         if layout.is_any:
             raise LayoutError(
                 f"{place}: '*' is no layout to require; None stands for the one that the tensor has, "

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import tvm
 
+from relay_layout.errors import TargetError
 from relay_layout.graph import Node
 from relay_layout.host import architecture
 from relay_layout.ir import is_static
@@ -50,9 +51,19 @@ class BuildTarget(ABC):
         return STORED[self.precision]
 
     @property
-    def cross_architecture(self) -> str:
-        """The architecture to cross-compile for; empty if it is this machine's."""
-        return "" if self.architecture == architecture() else self.architecture
+    def cross_triple(self) -> str:
+        """What to link for, such as ``aarch64-linux-gnu``; empty if that is this machine's architecture.
+
+        TargetError where it is not Linux, the only system that is linked for from another one.
+        """
+        if self.architecture == architecture():
+            return ""
+        triple = self.manifest()["mtriple"]
+        if "linux" not in triple:
+            raise TargetError(f"target {self.name}: cross linking is for Linux alone, not for {triple}")
+        # Drivers are named after the C library, and a version of Android is the driver's to choose.
+        system = triple.partition("linux-")[2].rstrip("0123456789") or "gnu"
+        return f"{self.architecture}-linux-{system}"
 
     @property
     @abstractmethod

@@ -139,7 +139,7 @@ def remote_measurer(
 
     return _measuring(target).elsewhere(
         cpu=f"rpc:{remote.key}",
-        link=link_command(target.cross_architecture),
+        link=link_command(target.cross_triple),
         remote=remote,
         tell=tell,
         watch=watch,

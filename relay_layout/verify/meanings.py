@@ -8,6 +8,7 @@ from relay_layout.graph import MATCH_CAST, Node
 from relay_layout.verify import arrangement_meanings as arrangement
 from relay_layout.verify import axis_meanings as axes
 from relay_layout.verify.layout_meanings import convolution, windowed
+from relay_layout.verify.movement import MOVES
 from relay_layout.verify.reading import Reader, Reading
 
 _ELEMENTWISE = """
@@ -85,6 +86,13 @@ MEANINGS: dict[str, Reader] = {
     "triu": axes.triangle,
 }
 """Relax operator name, without ``relax.``, to its reader; Relay's own operators begin with ``relay.``."""
+
+
+def without_meaning(operator: str) -> str:
+    """What a message adds for an operator that has no meaning here; nothing for one that has."""
+    if operator in MEANINGS or operator in MOVES:
+        return ""
+    return "; relay_layout/verify/meanings.py has no row for this operator, so that it may only be as it was"
 
 
 def reading_of(node: Node) -> Reading | None:

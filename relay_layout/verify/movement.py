@@ -15,13 +15,13 @@ def moved(node: Node, dims: Dims) -> Dims | None:
 
     None also where digits cannot say it: a reshape that cuts a dimension unevenly, an index map that pads.
     """
-    reader = _MOVES.get(node.operator)
+    reader = MOVES.get(node.operator)
     return reader(node, dims) if reader is not None else None
 
 
 def is_movement(node: Node) -> bool:
     """Whether :func:`moved` knows the operator."""
-    return node.operator in _MOVES
+    return node.operator in MOVES
 
 
 def merged(dims: Dims, node: Node) -> Dims:
@@ -229,7 +229,7 @@ def _checked(node: Node, dims: Dims) -> Dims | None:
     return dims
 
 
-_MOVES: dict[str, Callable[[Node, Dims], Dims | None]] = {
+MOVES: dict[str, Callable[[Node, Dims], Dims | None]] = {
     MATCH_CAST: _checked,
     "expand_dims": _reshaped,
     "flatten": _reshaped,
@@ -240,3 +240,4 @@ _MOVES: dict[str, Callable[[Node, Dims], Dims | None]] = {
     "reshape": _reshaped,
     "squeeze": _reshaped,
 }
+"""Operators that compute nothing, and how they move what a tensor holds."""

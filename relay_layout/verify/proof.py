@@ -19,6 +19,7 @@ from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tr
 from relay_layout.verify.contents import Contents
 from relay_layout.verify.digits import Dims, of_layout, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.matching import result_dims
+from relay_layout.verify.meanings import without_meaning
 from relay_layout.verify.originals import (
     Held,
     Originals,
@@ -353,7 +354,8 @@ class Proof:
             None,
         )
         if old is not None and old in errors:
-            self._fail(node.name, node.operator, self._with_origins(errors[old], held))
+            problem = self._with_origins(errors[old], held)
+            self._fail(node.name, node.operator, problem + without_meaning(node.operator))
         if errors:
             unmatched = [other for other in errors if other not in self.matched]
             error = errors[(unmatched or list(errors))[0]]

@@ -66,7 +66,7 @@ def measurer(boards: Boards, told: list[str], patient: None) -> Iterator[KernelM
         TARGET,
         threads=1,
         cpu="rpc:emulated",
-        link=link_command("aarch64"),
+        link=link_command("aarch64-linux-gnu"),
         remote=boards.remote,
         # Emulated boards are slow where the machine is busy.
         timing=Timing(1, 1, build_timeout=120.0, run_timeout=30.0),

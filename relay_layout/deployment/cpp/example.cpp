@@ -40,6 +40,7 @@ Array array_of(const relay_layout::TensorInfo& info, const std::string& argument
     return array;
   }
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw relay_layout::Error(path + ": cannot be read");
   array.bytes.assign(std::istreambuf_iterator<char>(file), {});
   if (array.bytes.size() != count) {
     throw relay_layout::Error(path + ": holds " + std::to_string(array.bytes.size()) + " bytes, input '" + info.name +

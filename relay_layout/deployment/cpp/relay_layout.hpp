@@ -231,7 +231,7 @@ class Network {
   explicit Network(const std::string& folder, int threads = 0)
       : threads_(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))),
         weights_file_(folder + "/weights.bin") {
-    read(folder + "/network.txt");
+    read(folder);
     check_machine();
     // The pool's size is fixed when it is first used.
     setenv("TVM_NUM_THREADS", std::to_string(threads_).c_str(), 0);
@@ -289,13 +289,15 @@ class Network {
     return result;
   }
 
-  void read(const std::string& path) {
+  void read(const std::string& folder) {
+    const std::string path = folder + "/network.txt";
+    bool is_whole = false;
     std::ifstream file(path);
     std::string line, word;
     int version = 0;
     if (!std::getline(file, line)) throw Error(path + ": cannot be read; export the network again");
     std::istringstream head(line);
-    if (!(head >> word >> version) || word != "relay-layout-network" || version != 1) {
+    if (!(head >> word >> version) || word != "relay-layout-network" || version != 2) {
       throw Error(path + ": is of another version; export the network again and build with its header");
     }
     while (std::getline(file, line)) {
@@ -324,11 +326,27 @@ class Network {
         for (int64_t& size : weight.shape) words >> size;
         weights_.push_back(weight);
       } else if (word == "bytes") {
-        size_t size = 0;
-        words >> size;
-        if (size != weights_file_.size()) throw Error(path + ": weights.bin has another size; export again");
+        size_t count = 0;
+        words >> count;
+        for (size_t index = 0; index < count && words; ++index) check_size(folder, words);
+        is_whole = true;
       }
       if (words.fail() && word != "flags" && word != "condition") throw Error(path + ": damaged: " + line);
+    }
+    if (!is_whole) throw Error(path + ": ends early; export the network again");
+  }
+
+  // A library that was copied in part would end the program when it is used.
+  static void check_size(const std::string& folder, std::istream& words) {
+    std::string name;
+    off_t size = 0;
+    struct stat status {};
+    if (!(words >> name >> size)) return;
+    const std::string path = folder + "/" + name;
+    if (stat(path.c_str(), &status) != 0) throw Error(path + ": cannot be read; export the network again");
+    if (status.st_size != size) {
+      throw Error(path + ": has " + std::to_string(status.st_size) + " bytes, and had " + std::to_string(size) +
+                  " when it was exported; copy or export it again");
     }
   }
 

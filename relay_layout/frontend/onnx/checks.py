@@ -59,8 +59,12 @@ def check_operators(
             unknown.setdefault(operator, []).append(node.name or next(iter(node.output), ""))
     if unknown:
         listed = "; ".join(f"{operator} (node {_listed(names)})" for operator, names in unknown.items())
+        foreign = any("." in operator for operator in unknown)
+        remedy = (
+            ", or say what they are with relay_layout.frontend.onnx.register_converter" if foreign else ""
+        )
         raise ModelError(
-            f"{label}: these operators are not supported: {listed}: export the model without them"
+            f"{label}: these operators are not supported: {listed}: export the model without them{remedy}"
         )
 
 

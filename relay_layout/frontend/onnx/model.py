@@ -10,12 +10,14 @@ import numpy as np
 from relay_layout.errors import ModelError, printable
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx.files import check_loaded, read_model, require_onnx
+from relay_layout.one_at_a_time import one_at_a_time
 
 if TYPE_CHECKING:
     import onnx
     from tvm import IRModule
 
 
+@one_at_a_time
 def from_onnx(
     model: "str | os.PathLike[str] | onnx.ModelProto",
     *,

@@ -18,6 +18,7 @@ from relay_layout.frontend.folding import fold_leftovers
 from relay_layout.frontend.input_shapes import Input, settle_shapes
 from relay_layout.frontend.messages import reason
 from relay_layout.ir import operator_name, shape_of
+from relay_layout.one_at_a_time import one_at_a_time
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -26,6 +27,7 @@ _IDENTIFIER = b"TFL3"
 _AT = slice(4, 8)
 
 
+@one_at_a_time
 def from_tflite(
     source: str | os.PathLike[str], *, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> "IRModule":

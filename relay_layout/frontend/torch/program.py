@@ -20,6 +20,7 @@ from relay_layout.frontend.torch.guards import conditions
 from relay_layout.frontend.torch.input_extents import with_plain_extents, with_shapes
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
+from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.versions import release_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ OLDEST = (2, 9)
 """The first release of torch whose programs say what their open sizes must satisfy."""
 
 
+@one_at_a_time
 def from_torch(
     model: "torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]",
     example_inputs: Sequence[Any] | None = None,

@@ -26,9 +26,15 @@ def test_spec_check_messages() -> None:
     assert refused(INPUT, np.zeros((1, 224, 224, 3), "uint8")) == (
         head + "uint8 [1, 224, 224, 3]; convert with .transpose(0, 3, 1, 2).astype('float32')"
     )
-    assert refused(INPUT, np.zeros((3, 224, 224), "float32")) == head + "float32 [3, 224, 224]"
+    assert refused(INPUT, np.zeros((3, 224, 224), "float32")) == (
+        head + "float32 [3, 224, 224]; convert with [None]"
+    )
+    assert refused(INPUT, np.zeros((224, 224, 3), "uint8")) == (
+        head + "uint8 [224, 224, 3]; convert with [None].transpose(0, 3, 1, 2).astype('float32')"
+    )
+    assert refused(INPUT, np.zeros((3, 224, 225), "float32")) == head + "float32 [3, 224, 225]"
     assert refused(INPUT, np.zeros((1, 3, 224, 225), "float32")) == head + "float32 [1, 3, 224, 225]"
-    assert refused(INPUT, [1.0]) == head + "list; convert with numpy.asarray"
+    assert refused(INPUT, [1.0]) == head + "list; convert with numpy.asarray(x, 'float32')"
     assert refused(INPUT, np.zeros((1, 3, 224, 224), "complex64")) == head + "complex64 [1, 3, 224, 224]"
     assert refused(TensorSpec("y", (), "int32"), np.zeros(1, "int32"), role="output") == (
         "output 'y': expected int32 [], got int32 [1]"
@@ -37,9 +43,10 @@ def test_spec_check_messages() -> None:
     assert refused(symbolic, np.zeros((1, 5, 3, 3), "float32")).endswith("got float32 [1, 5, 3, 3]")
 
 
-def test_suggested_conversions_work() -> None:
+@pytest.mark.parametrize("shape", [(1, 3, 4, 5), (3, 4, 5), (4, 5, 3)])
+def test_suggested_conversions_work(shape: tuple[int, ...]) -> None:
     nhwc = TensorSpec("x", (1, 4, 5, 3), "float32", "NHWC")
-    array = np.zeros((1, 3, 4, 5))
+    array = np.zeros(shape)
     suggestion = refused(nhwc, array).split("convert with ")[1]
     nhwc.check(eval(f"array{suggestion}"))
 

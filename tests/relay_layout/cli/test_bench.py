@@ -222,3 +222,9 @@ def test_neighbours_are_for_whole_models(
 ) -> None:
     assert main(["bench", "m.onnx", "--neighbours", "2", *options]) == 2
     assert capsys.readouterr().err == f"relay-layout: error: {message}\n"
+
+
+def test_help_names_the_models_that_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "an .onnx file, or a built-in network" in text and ".tflite" not in text

@@ -2,12 +2,14 @@
 
 import os
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relay_layout.cli.main import main
+from relay_layout.cli.options import CONVERSION, ModelOptions, Parser
 
 
 def options_given(work: Any, *words: str) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def test_defaults(work: Any) -> None:
         "tuning_records": [],
         "shipped_records": True,
         "winograd": True,
+        "threads": None,
+        "precision": "fp32",
     }
 
 
@@ -57,6 +61,27 @@ def test_target_and_layers_to_skip(work: Any) -> None:
     options = options_given(work, "--target", '{"kind": "llvm"}', "--skip-layers", "0, 3")
     assert options["target"] == '{"kind": "llvm"}'
     assert options["skip_layers"] == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compile model.onnx -o model.rla",
+        "convert model.onnx",
+        "explain model.onnx",
+        "analyse model.onnx",
+        "tune model.onnx -o log.jsonl",
+        "fleet model.onnx -o logs --rpc-tracker host:9190 --board pi5=aarch64-cortex-a76",
+    ],
+)
+def test_what_kernels_are_made_for_is_asked_of_every_verb_that_chooses_layouts(words: str) -> None:
+    verb, *rest = words.split()
+    parser = Parser(verb, "")
+    import_module(f"relay_layout.cli.{verb}").add_arguments(parser)
+    given = parser.parse_args([*rest, "--threads", "3", "--precision", "bf16"])
+    asked = ModelOptions.read(given)
+    assert (asked.threads, asked.precision) == (3, "bf16")
+    assert [each.name for each in CONVERSION if each.is_given(given)] == ["--threads", "--precision"]
 
 
 @pytest.mark.parametrize("text", ["x:1,3,224,224", "x:[1,3,224,224]", "x:[1, 3, 224, 224]"])

@@ -224,7 +224,8 @@ def test_another_machine_is_refused(static: Path, example: Example, tmp_path: Pa
     [
         (lambda text: "relay-layout-network 9\n" + text.partition("\n")[2], "is of another version"),
         (lambda text: text.replace("weight float32 0 ", "weight float32 x "), "damaged: weight float32 x"),
-        (lambda text: text.rpartition("bytes")[0] + "bytes 1\n", "weights.bin has another size"),
+        (lambda text: text.rpartition("bytes")[0], "network.txt: ends early; export the network again"),
+        (lambda text: text.rstrip("\n0123456789"), "damaged: bytes 2 weights.bin "),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(
@@ -235,6 +236,24 @@ def test_a_description_that_does_not_fit_is_refused(
     description.write_text(damage(description.read_text(encoding="utf-8")), encoding="utf-8")
     done = example(tmp_path / "net")
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["network.so", "weights.bin"])
+def test_a_file_that_was_copied_in_part_is_refused(
+    name: str, static: Path, example: Example, tmp_path: Path
+) -> None:
+    export_folder(static, tmp_path / "net")
+    copied = tmp_path / "net" / name
+    size = copied.stat().st_size
+    copied.write_bytes(copied.read_bytes()[:100])
+    done = example(tmp_path / "net")
+    message = f"has 100 bytes, and had {size} when it was exported; copy or export it again"
+    assert (done.returncode, done.stderr) == (2, f"error: {copied}: {message}\n")
+
+
+def test_a_missing_input_is_named(static: Path, example: Example, tmp_path: Path) -> None:
+    export_folder(static, tmp_path / "net")
+    assert example(tmp_path / "net", "none.bin").stderr == "error: none.bin: cannot be read\n"
 
 
 def test_what_inputs_stand_for_is_told(static: Path, tmp_path: Path) -> None:

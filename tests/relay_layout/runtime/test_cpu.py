@@ -141,9 +141,19 @@ def test_outputs_of_open_size_are_the_memory_that_the_machine_made(
     assert (found == 1).all()
 
 
+def test_weights_that_vectors_cannot_read_are_copied() -> None:
+    ready = aligned((8, 8), "float32")
+    ready[:] = 1
+    read_only = np.frombuffer(bytes(ready), "float32").reshape(8, 8)
+    for array, is_shared in ((ready, True), (read_only, False), (ready[1:, :7], False), (ready[:, 1], False)):
+        tensor = np.from_dlpack(Cpu().weight(array))
+        np.testing.assert_array_equal(tensor, array)
+        assert np.may_share_memory(tensor, array) == is_shared
+
+
 def test_outputs_of_open_size_that_lie_elsewhere_are_copied() -> None:
     here = Cpu()
-    given, weight, held = (np.arange(9, dtype="float32") for _ in range(3))
+    given, weight, held = (aligned((9,), "float32") for _ in range(3))
     here.weight(weight)
     here.hold([tvm_ffi.from_dlpack(held)])
     results = here.with_occupied(Results([]), [tvm_ffi.from_dlpack(given)])

@@ -1,10 +1,18 @@
 """Sessions: threads, repeated calls, several inputs and outputs."""
 
 import gc
+import os
+import pickle
 import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +24,7 @@ from tvm import relax
 import relay_layout
 from relay_layout import host, models
 from relay_layout.artifact import read_artifact
+from relay_layout.compiler import CompiledModel
 from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.runtime import profiling
 from relay_layout.runtime import session as session_module
@@ -423,6 +432,133 @@ def test_threads_of_a_session_end_with_it(artifact: Path) -> None:
     del session
     gc.collect()
     assert len(list(Path("/proc/self/task").iterdir())) <= max(before, loaded)
+
+
+def test_a_folder_for_temporary_files_that_takes_none_is_told_of(
+    artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose file system is read-only."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ArtifactError) as raised:
+        relay_layout.load(artifact)
+    message = str(raised.value)
+    assert message.startswith(f"the code cannot be loaded by way of a temporary file ({tmp_path}/gone/relay-")
+    assert message.endswith(
+        ": no such file); set $TMPDIR to a folder that takes files and is not mounted noexec, such as "
+        "/dev/shm"
+    )
+
+
+def test_a_folder_from_which_no_program_is_loaded_is_told_of(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: str, **options: Any) -> None:
+        raise RuntimeError(f"Failed to load dynamic shared library {path} {path}: failed to map segment")
+
+    monkeypatch.setattr("tvm_ffi.load_module", refused)
+    with pytest.raises(ArtifactError) as raised:
+        relay_layout.load(artifact)
+    assert f"({tempfile.gettempdir()}: failed to map segment); set $TMPDIR to" in str(raised.value)
+
+
+def test_a_library_is_unloaded_with_its_session(artifact: Path) -> None:
+    """Services load networks anew for as long as they run."""
+
+    def libraries() -> int:
+        return Path("/proc/self/maps").read_text().count("/library.so")
+
+    gc.collect()
+    before = libraries()
+    session = relay_layout.load(artifact)
+    outputs = session.run({"input": randoms(0, *session.inputs[0].shape)})
+    assert libraries() > before
+    del session
+    gc.collect()
+    assert libraries() == before
+    assert np.isfinite(outputs["output"]).all()
+
+
+def test_a_child_runs_a_session_that_was_busy_when_it_was_forked(artifact: Path) -> None:
+    session = relay_layout.load(artifact, threads=2)
+    image = {"input": randoms(0, *session.inputs[0].shape)}
+    expected = session.run(image)["output"]
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            session.run(image)
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(int(not np.array_equal(session.run(image)["output"], expected)))
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        done.set()
+        busy.join()
+
+
+BUSY_AT_THE_END = """
+import atexit, sys, threading
+import numpy as np
+
+atexit.register(lambda: print(session.run(image)["output"].shape))
+import relay_layout
+
+session = relay_layout.load(sys.argv[1], threads=2)
+image = {"input": np.zeros(session.inputs[0].shape, "float32")}
+begun = threading.Event()
+
+def work():
+    while True:
+        session.run(image)
+        begun.set()
+
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+"""
+
+
+def test_a_process_ends_while_a_daemon_runs_a_session(artifact: Path) -> None:
+    for _ in range(3):
+        words = [sys.executable, "-c", BUSY_AT_THE_END, str(artifact)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(1, 1000)\n", "")
+
+
+def test_what_is_shown_of_a_network_is_short(artifact: Path) -> None:
+    session = relay_layout.load(artifact, threads=1)
+    assert repr(session).startswith("Session(target='native', threads=1, inputs=(TensorSpec(name='input'")
+    assert len(repr(session)) < 300
+    assert len(repr(session.artifact)) < 2000
+    assert len(repr(CompiledModel(session.artifact.manifest, session.artifact.contents))) < 2000
+
+
+def test_what_was_compiled_runs_without_a_file(artifact: Path) -> None:
+    read = read_artifact(artifact)
+    contents = [
+        replace(content, weights={name: array.copy() for name, array in content.weights.items()})
+        for content in read.contents
+    ]
+    compiled = CompiledModel(read.manifest, tuple(contents))
+    image = {"input": randoms(0, 1, 3, 64, 64)}
+    expected = relay_layout.load(artifact, threads=1).run(image)["output"]
+    np.testing.assert_array_equal(compiled.session(threads=1).run(image)["output"], expected)
+
+
+@pytest.mark.parametrize("path", [None, b"network.rla", 3])
+def test_what_is_no_path_is_said(path: Any) -> None:
+    with pytest.raises(InputError, match="loaded from the path of its file, not from "):
+        relay_layout.load(path)
+
+
+def test_sessions_are_not_pickled(artifact: Path) -> None:
+    with pytest.raises(TypeError, match="neither pickled nor copied"):
+        pickle.dumps(relay_layout.load(artifact))
 
 
 def test_a_library_without_threads_has_those_of_tvm() -> None:

@@ -208,3 +208,20 @@ def test_cross_linking_is_for_linux(small_network: onnx.ModelProto, monkeypatch:
     with pytest.raises(TargetError) as raised:
         relay_layout.compile(small_network, target=raw)
     assert str(raised.value).endswith(": cross linking is for Linux alone, not for aarch64-apple-darwin")
+
+
+@pytest.mark.parametrize(
+    ("triple", "linked_for"),
+    [
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu"),
+        ("aarch64-linux-musl", "aarch64-linux-musl"),
+        ("armv7l-linux-gnueabihf", "arm-linux-gnueabihf"),
+        ("aarch64-none-linux-android26", "aarch64-linux-android"),
+    ],
+)
+def test_a_library_is_linked_for_the_system_of_its_triple(
+    triple: str, linked_for: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_layout.targets.target.architecture", lambda: "x86_64")
+    target = resolve_target({"kind": "llvm", "mtriple": triple})
+    assert target.cross_triple == linked_for

@@ -236,6 +236,11 @@ def test_requirements_must_have_the_letters_of_the_operator() -> None:
     )
 
 
+def test_requirements_that_are_no_layouts_name_the_backend() -> None:
+    with pytest.raises(LayoutError, match=r"^backend accelerator, input of nn\.conv2d: layout 'OHWO': "):
+        converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), Accelerator(kernel="OHWO"))
+
+
 def test_requirements_must_be_complete() -> None:
     backend = Accelerator()
     backend.requirements = lambda operator: [Requirement([DATA], [DATA])]  # type: ignore[method-assign]

@@ -13,10 +13,12 @@ from tvm import relax, tirx
 from relay_layout.choice.plan import plan_layout
 from relay_layout.errors import VerificationError
 from relay_layout.graph import build_graph
+from relay_layout.ops import TABLE
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import resolve_target
-from relay_layout.verify import verify
+from relay_layout.verify import meanings, verify
+from relay_layout.verify.movement import MOVES
 from tests import layout_graphs
 from tests.relay_layout.rewrite.test_convert_layout import MODULES, module_of
 from tests.relay_layout.verify.mutation import Mutant, mutants
@@ -289,6 +291,20 @@ MEANINGS: dict[str, tuple[Emit, Emit, str]] = {
         "expected 'padded (1, 2)'; operands lie as 'data' made them",
     ),
 }
+
+
+def test_every_row_of_the_operator_table_has_a_meaning() -> None:
+    assert sorted(set(TABLE) - set(meanings.MEANINGS) - set(MOVES)) == []
+
+
+def test_an_operator_without_a_meaning_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(meanings.MEANINGS, "nn.relu")
+    emit = written(permuted(*TO_NHWC), op.nn.relu, permuted(*TO_NCHW))
+    assert refusal(written(op.nn.relu), emit) == (
+        "function 'main', binding 'lv1' (nn.relu): tensor 'lv' is provided as ACDB of 'data' (by 'data'), "
+        "expected ABCD; relay_layout/verify/meanings.py has no row for this operator, so that it may only "
+        "be as it was"
+    )
 
 
 @pytest.mark.parametrize("name", MEANINGS)

@@ -87,7 +87,8 @@ def test_unknown_operators_are_listed_together() -> None:
     assert _message(_model(nodes, opsets='"" : 17, "my.domain" : 1')) == (
         "ONNX model 'bad': these operators are not supported: Foo (node 'a', 'd', 'e' and 2 more); "
         "Bar (node 'b'); my.domain.Relu (node 'c'): "
-        "export the model without them"
+        "export the model without them, or say what they are with "
+        "relay_layout.frontend.onnx.register_converter"
     )
 
 

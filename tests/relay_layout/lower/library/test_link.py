@@ -46,7 +46,7 @@ def test_none() -> None:
 def test_cross_compiler_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "gcc")
     monkeypatch.setenv("CROSS_CC", "my-gcc --sysroot=/board")
-    assert link_command("aarch64") == ["my-gcc", "--sysroot=/board"]
+    assert link_command("aarch64-linux-gnu") == ["my-gcc", "--sysroot=/board"]
     assert link_command() == ["gcc"]
 
 
@@ -69,7 +69,27 @@ def test_cross_compilers_in_turn(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: name if name in present else None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "ziglang" or None)
-    assert link_command("aarch64") == command
+    assert link_command("aarch64-linux-gnu") == command
+
+
+def test_a_system_of_another_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "ziglang" or None)
+    assert link_command("aarch64-linux-musl")[-2:] == ["-target", "aarch64-linux-musl"]
+
+
+def test_android_takes_the_clang_of_its_kit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other one links with a C library that Android does not have."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "ziglang" or None)
+    present = {"aarch64-linux-gnu-gcc", "clang", "ld.lld"}
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in present else None)
+    with pytest.raises(TargetError) as raised:
+        link_command("aarch64-linux-android")
+    assert str(raised.value) == (
+        "linking for aarch64-linux-android needs the clang of Android's NDK; put its folder bin on the path, "
+        "or its name into $CROSS_CC, such as aarch64-linux-android24-clang"
+    )
+    present |= {"aarch64-linux-android33-clang", "aarch64-linux-android26-clang"}
+    assert link_command("aarch64-linux-android") == ["aarch64-linux-android26-clang"]
 
 
 class Executable:
@@ -107,16 +127,16 @@ NO_HEADERS = "launch.c:10: fatal error: pthread.h: No such file or directory"
 
 
 @pytest.mark.parametrize(
-    ("machine", "variable", "package"),
-    [("aarch64", "CROSS_CC", "libc6-dev-arm64-cross"), ("", "CC", "libc6-dev")],
+    ("triple", "variable", "package"),
+    [("aarch64-linux-gnu", "CROSS_CC", "libc6-dev-arm64-cross"), ("", "CC", "libc6-dev")],
 )
 def test_a_compiler_without_headers(
-    monkeypatch: pytest.MonkeyPatch, machine: str, variable: str, package: str
+    monkeypatch: pytest.MonkeyPatch, triple: str, variable: str, package: str
 ) -> None:
     """Debian installs a cross compiler without a C library where recommended packages are left out."""
     monkeypatch.setenv(variable, f"sh -c 'echo In file included from it: >&2; echo {NO_HEADERS} >&2; exit 1'")
     with pytest.raises(TargetError) as raised:
-        link_executable(Executable(), machine)
+        link_executable(Executable(), triple)
     assert str(raised.value) == (
         f"linking with sh failed: {NO_HEADERS}; "
         f"install the C library's headers for that compiler, {package} on Debian"
