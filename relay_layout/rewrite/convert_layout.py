@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
+from tvm import relax
 from tvm_ffi import register_error
 
 from relay_layout.bodies import alone, bodies_of, name_inside, with_bodies, without_bodies
@@ -130,6 +131,8 @@ def _converted(
     module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
 ) -> tuple[tvm.IRModule, ConversionReport]:
     start = time.perf_counter()
+    # The rewriter's own blocks are blocks of dataflow, those of branches as well, which stay as they are.
+    module = relax.transform.ConvertToDataflow(min_size=1)(module)
     module = with_border_layouts(with_plain_convolutions(module, request), request)
     plan = plan_layout(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))

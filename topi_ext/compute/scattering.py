@@ -75,7 +75,7 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
 def scattered_within(
     data: te.Tensor, places: te.Tensor, updates: te.Tensor, axis: int, reduction: str
 ) -> te.Tensor:
-    """``data`` with ``updates``, which are written to ``places`` along an axis and where they are on all others.
+    """``data`` with ``updates``, written to ``places`` along an axis and to where they are on all others.
 
     All three have as many dimensions; places and updates are of one shape, and no longer than the data
     on the other axes. Places count and combine as those of :func:`scattered`.

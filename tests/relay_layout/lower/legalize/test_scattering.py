@@ -1,4 +1,4 @@
-"""Rows that are scattered go as a whole; elements go along any axis, from updates of a part of the data too."""
+"""Rows that are scattered go as a whole; elements go along any axis, from updates of a part of the data."""
 
 from typing import Any
 
@@ -85,12 +85,14 @@ def test_other_places_are_those_of_elements(axis: int, places: tuple[int, ...]) 
 @pytest.mark.parametrize("open_extents", [False, True])
 def test_updates_of_a_part_of_the_data(open_extents: bool) -> None:
     """On every axis but the one that places are along; with all extents open, code is made in a moment."""
-    shapes: dict[str, tuple[Any, ...]] = {"data": (3, 5, 4, 6), "updates": (2, 3, 2, 4), "places": (2, 3, 2, 4)}
+    shapes: dict[str, tuple[Any, ...]] = {
+        "data": (3, 5, 4, 6),
+        "updates": (2, 3, 2, 4),
+        "places": (2, 3, 2, 4),
+    }
     declared = shapes
     if open_extents:
-        declared = {
-            name: tuple(tvm.tirx.Var(f"{name}{at}", "int64") for at in range(4)) for name in shapes
-        }
+        declared = {name: tuple(tvm.tirx.Var(f"{name}{at}", "int64") for at in range(4)) for name in shapes}
 
     def build(emit: Any, given: dict[str, relax.Var]) -> Any:
         places = emit(op.astype(given["places"], "int64"))
