@@ -43,7 +43,7 @@ def _renamed(expression: Expression, new: dict[relax.Var, relax.Var]) -> Express
         return new.get(expression, expression)
     if isinstance(expression, relax.Call):
         arguments = [_renamed(argument, new) for argument in expression.args]
-        return relax.Call(expression.op, arguments, expression.attrs, expression.ty_args)
+        return relax.Call(expression.op, arguments, expression.attrs, expression.ty_args, expression.span)
     if isinstance(expression, relax.Tuple):
         return relax.Tuple([_renamed(element, new) for element in expression.fields])
     if isinstance(expression, relax.TupleGetItem):

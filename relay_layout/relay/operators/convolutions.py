@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from relay_layout.ir import Expression, operator_name
+from relay_layout.ir import Expression, is_static, operator_name
 from relay_layout.relay.operators import convolution_gradients, deformable
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.convolution_geometry import (
@@ -149,12 +149,21 @@ def build_transposed(rank: int) -> Build:
     return build
 
 
+def _build_contributed(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+    """The convolution; these forms need not say how large the two blocks of their weight are."""
+    weight = extents(operands[1])
+    if attributes.kernel_layout == "OIHW" and len(weight) == 6 and is_static(weight[4:]):
+        layout = f"OIHW{weight[4]}i{weight[5]}o"
+        attributes = Attributes({**attributes, "kernel_layout": layout})
+    return build_convolution(2)(scope, operands, attributes)
+
+
 def _contributed(name: str) -> Operator:
     """The forms of conv2d that Relay's AlterOpLayout leaves behind; here conv2d takes blocks itself."""
     return Operator(
         name,
         ("data", "kernel"),
-        build_convolution(2),
+        _build_contributed,
         "Conv2DAttrs",
         signature=(
             "data, kernel, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, "

@@ -199,6 +199,15 @@ def test_blocks_of_channels(name: str, tmp_path: object) -> None:
     close(_compiled(call, arrays, f"{tmp_path}/model"), blocked(expected.astype("float32"), "NCHW8c"))
 
 
+def test_blocks_of_a_weight_that_are_not_told(tmp_path: object) -> None:
+    """As ``relay.nn.contrib_conv2d_nchwc`` has them by default."""
+    x, w = normal(1, 8, 6, 5), normal(8, 8, 3, 3)
+    call = 'nn.contrib_conv2d_NCHWc(%x, %w, data_layout="NCHW4c", channels=8, kernel_size=[3, 3])'
+    arrays = {"x": blocked(x, "NCHW4c"), "w": blocked(w, "OIHW4i8o")}
+    expected = convolve(x, w, [1, 1], [0] * 4, [1, 1])
+    close(_compiled(call, arrays, f"{tmp_path}/model"), blocked(expected.astype("float32"), "NCHW4c"))
+
+
 def test_depthwise_blocks(tmp_path: object) -> None:
     x, w = normal(1, 8, 6, 5), normal(8, 1, 3, 3)
     attributes = 'data_layout="NCHW4c", kernel_layout="OIHW1i4o", groups=8'
