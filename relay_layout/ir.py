@@ -147,7 +147,7 @@ def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates
         unknown = set(updates) - set(fields)
         assert not unknown, f"{information.type_key} has no attribute {sorted(unknown)}"
         attributes = tvm.ir.make_node(information.type_key, **{**fields, **updates})
-    return relax.Call(call.op, list(arguments), attributes, call.ty_args)
+    return relax.Call(call.op, list(arguments), attributes, call.ty_args, call.span)
 
 
 def as_layout_change(call: relax.Call) -> relax.Call:

@@ -19,7 +19,7 @@ from relay_layout.ir import with_main
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
-from relay_layout.rewrite.unblocking import with_plain_convolutions
+from relay_layout.rewrite.unblocking import with_plain_operators
 from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, TargetLike, resolve_target
 from relay_layout.targets.transform_cost import PRICE_SOURCES
 from relay_layout.verify import verify
@@ -133,7 +133,7 @@ def _converted(
     start = time.perf_counter()
     # The rewriter's own blocks are blocks of dataflow, those of branches as well, which stay as they are.
     module = relax.transform.ConvertToDataflow(min_size=1)(module)
-    module = with_border_layouts(with_plain_convolutions(module, request), request)
+    module = with_border_layouts(with_plain_operators(module, request), request)
     plan = plan_layout(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
     verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
