@@ -65,6 +65,26 @@ def CanonicalizeOps() -> tvm.transform.Pass:
     return relax.transform.Normalize()
 
 
+def Inline() -> tvm.transform.Pass:
+    """Nothing: functions are part of what calls them from the start."""
+    return relax.transform.Normalize()
+
+
+def ToANormalForm() -> tvm.transform.Pass:
+    """Normal form: each operator is bound to a variable, as in any Relax module."""
+    return relax.transform.Normalize()
+
+
+def ToGraphNormalForm() -> tvm.transform.Pass:
+    """Normal form. ``relay.astext`` prints any module as a graph."""
+    return relax.transform.Normalize()
+
+
+def ToBasicBlockNormalForm() -> tvm.transform.Pass:
+    """Normal form. What only one side of a branch reads is computed in it."""
+    return relax.transform.Normalize()
+
+
 def FoldConstant(fold_qnn: bool = False) -> tvm.transform.Pass:
     """Operators on constants alone become constants, with ``fold_qnn`` those on quantized ones as well."""
     return _pass(folded_with_quantized if fold_qnn else folded, "relay_layout.relay.FoldConstant")
@@ -279,12 +299,16 @@ __all__ = [
     "ForwardFoldScaleAxis",
     "FuseOps",
     "InferType",
+    "Inline",
     "LayoutConfig",
     "PassContext",
     "RemoveUnusedFunctions",
     "Sequential",
     "SimplifyExpr",
     "SimplifyInference",
+    "ToANormalForm",
+    "ToBasicBlockNormalForm",
+    "ToGraphNormalForm",
     "ToMixedPrecision",
     "build_config",
     "function_pass",
