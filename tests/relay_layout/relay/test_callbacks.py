@@ -220,6 +220,11 @@ def test_layers_to_skip_that_are_no_positions(layers: Any, message: str) -> None
     assert str(error.value) == f"skip_layers: a list of positions from 0 on is {message}"
 
 
+def test_desired_layouts_divide_an_axis_once() -> None:
+    with pytest.raises(LayoutError, match=r"OIHW4i16o4i divides I twice.*use 16i alone"):
+        transform.ConvertLayout({"nn.conv2d": ["NCHW16c", "OIHW4i16o4i"]})
+
+
 def test_desired_layouts_are_a_dictionary() -> None:
     with pytest.raises(LayoutError) as error:
         transform.ConvertLayout("NHWC")  # type: ignore[arg-type]
