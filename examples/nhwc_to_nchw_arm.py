@@ -54,7 +54,7 @@ def main() -> None:
     print(text)
     assert text.count("nn.conv2d(") == 3
     # NCHW is what Relay leaves unsaid.
-    assert 'layout="NHWC"' not in text
+    assert 'data_layout="NHWC"' not in text
 
     try:
         relay.build(converted, target=RASPBERRY, params=PARAMS)

@@ -21,6 +21,8 @@ Emit = Callable[[Expression], Expression]
 Extent = Any
 """An int, or a symbolic ``tvm.tirx`` expression."""
 
+_LAYOUT_CHANGE = "relay_layout.layout_transform"
+
 HALVES = ("float16", "bfloat16")
 """Floats of 16 bits, of which sums and statistics are taken in single precision."""
 
@@ -165,7 +167,22 @@ def with_attributes(call: relax.Call, arguments: Sequence[Expression], **updates
         unknown = set(updates) - set(fields)
         assert not unknown, f"{information.type_key} has no attribute {sorted(unknown)}"
         attributes = tvm.ir.make_node(information.type_key, **{**fields, **updates})
-    return relax.Call(call.op, list(arguments), attributes, call.ty_args)
+    return relax.Call(call.op, list(arguments), attributes, call.ty_args, call.span)
+
+
+def as_layout_change(call: relax.Call) -> relax.Call:
+    """The same call, which says that it changes a layout: a transposition of ours, not one of the network.
+
+    It says so as the place that it comes from, which passes keep and none reads.
+    """
+    place = tvm.ir.Span(tvm.ir.SourceName(_LAYOUT_CHANGE), 1, 1, 1, 1)
+    return relax.Call(call.op, list(call.args), call.attrs, call.ty_args, place)
+
+
+def is_layout_change(call: Any) -> bool:
+    """Whether :func:`as_layout_change` made a call."""
+    place = getattr(call, "span", None)
+    return isinstance(place, tvm.ir.Span) and place.source_name.name == _LAYOUT_CHANGE
 
 
 def erased(kind: Any) -> Any:
@@ -334,6 +351,7 @@ __all__ = [
     "Extent",
     "along_axis",
     "as_extent",
+    "as_layout_change",
     "bindings_of",
     "calls_global",
     "constant",

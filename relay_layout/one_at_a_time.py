@@ -41,5 +41,3 @@ def _start_anew() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_anew)
-
-__all__ = ["one_at_a_time"]

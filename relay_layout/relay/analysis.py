@@ -16,6 +16,7 @@ from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.syntax import free_variables, post_order, tree
 from relay_layout.relay.trees.inference import type_of
+from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.relay.trees.rebuilding import bind
 
 __getattr__ = refuser(__name__)
@@ -46,10 +47,11 @@ def all_vars(expr: Any) -> list[tree.Var]:
 def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
     """Call ``fvisit`` with every part of an expression once, operands before their users.
 
-    A function's parameters are visited even where it does not use them.
+    A function's parameters are visited even where it does not use them. Biases of a module's function are
+    ``nn.bias_add``, as for visitors and patterns.
     """
     seen: set[int] = set()
-    for part in post_order(_tree_of(expr)):
+    for part in post_order(as_matchable(expr["main"] if isinstance(expr, tvm.IRModule) else expr)):
         for visited in (*_binds(part), part):
             if id(visited) not in seen:
                 seen.add(id(visited))

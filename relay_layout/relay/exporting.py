@@ -9,6 +9,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant_array, relax_functions
 from relay_layout.relay.importing.types import to_relay
+from relay_layout.relay.layout_names import named_transforms
 from relay_layout.relay.operators import changed, relay_form
 from relay_layout.relay.syntax import tree
 
@@ -57,14 +58,19 @@ class _Exporter:
     def sequence(self, body: Expression) -> tree.Expression:
         if not isinstance(body, relax.SeqExpr):
             return self._expression(body)
-        for block in body.blocks:
-            for binding in block.bindings:
-                self.values[binding.var] = self._bound(binding)
+        bindings = [binding for block in body.blocks for binding in block.bindings]
+        names = named_transforms(bindings)
+        for binding in bindings:
+            self.values[binding.var] = self._bound(binding, names.get(binding.var))
         return self._expression(body.body)
 
-    def _bound(self, binding: Any) -> tree.Expression:
+    def _bound(self, binding: Any, layouts: tuple[str, str] | None) -> tree.Expression:
+        """What a binding has, which is a transform where ``layouts`` are told."""
         value = binding.value
         try:
+            if layouts is not None:
+                attributes = dict(zip(("src_layout", "dst_layout"), layouts, strict=True))
+                return tree.Call("layout_transform", (self._expression(value.args[0]),), attributes)
             if isinstance(value, relax.If):
                 return tree.If(
                     self._expression(value.cond),

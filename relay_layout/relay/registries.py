@@ -1,7 +1,8 @@
 """Registries of the caller's functions, by operator."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from relay_layout.errors import RelayLayoutError
@@ -45,6 +46,18 @@ class Registry:
             return function
 
         return add if callback is None else add(callback)
+
+    @contextmanager
+    def instead(self, name: str, callback: Callable[..., Any]) -> Iterator[None]:
+        """Within ``with`` this callback holds for an operator, of whatever level another one is."""
+        before = self._held.pop(name, None)
+        try:
+            self.register(name, callback, 0)
+            yield
+        finally:
+            self._held.pop(name, None)
+            if before is not None:
+                self._held[name] = before
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """What the operator's callback returns. ``failure`` with what it raises, but for errors of ours."""

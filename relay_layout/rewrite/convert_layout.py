@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
+from tvm import relax
 from tvm_ffi import register_error
 
 from relay_layout.bodies import alone, bodies_of, name_inside, with_bodies, without_bodies
@@ -19,7 +20,7 @@ from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
-from relay_layout.rewrite.unblocking import with_plain_convolutions
+from relay_layout.rewrite.unblocking import with_plain_operators
 from relay_layout.targets import CONVOLUTION_AXES, BuildTarget, LayoutBackend, TargetLike, resolve_target
 from relay_layout.targets.transform_cost import PRICE_SOURCES
 from relay_layout.verify import verify
@@ -131,7 +132,9 @@ def _converted(
     module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
 ) -> tuple[tvm.IRModule, ConversionReport]:
     start = time.perf_counter()
-    module = with_border_layouts(with_plain_convolutions(module, request), request)
+    # The rewriter's own blocks are blocks of dataflow, those of branches as well, which stay as they are.
+    module = relax.transform.ConvertToDataflow(min_size=1)(module)
+    module = with_border_layouts(with_plain_operators(module, request), request)
     plan = plan_layout(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
     verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tvm import relax, tirx
 
-from relay_layout.ir import Expression, Extent, shape_of
+from relay_layout.ir import Expression, Extent, as_layout_change, shape_of
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import index_map
 
@@ -43,7 +43,8 @@ def emit_transform(
         return expression
     moves = index_map(source, target)
     if moves.is_permutation:
-        return builder.emit(relax.op.permute_dims(expression, list(moves.permutation)), name_hint=hint)
+        turned = relax.op.permute_dims(expression, list(moves.permutation))
+        return builder.emit(as_layout_change(turned), name_hint=hint)
     if dtype == "bool":
         # TVM lowers no layout_transform of bool.
         expression = builder.emit(relax.op.astype(expression, "int8"))

@@ -1,7 +1,7 @@
-"""Convolutions of blocked tensors as convolutions of plain ones, where other layouts are asked of them.
+"""Convolutions and poolings of blocked tensors as those of plain ones, where other layouts are asked of them.
 
 A layout that divides no axis, or divides it otherwise, is none over the dimensions that a blocked tensor has:
-the tensor is first put together to the dimensions that its convolution speaks of.
+the tensor is first put together to the dimensions that its operator speaks of.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_layout.ir import (
     Expression,
+    as_layout_change,
     bindings_of,
     is_static,
     operator_name,
@@ -25,10 +26,19 @@ from relay_layout.layout import Layout
 from relay_layout.request import LayoutRequest
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
 
+_QUANTIZED = {"relay.qnn.conv2d": "qnn.conv2d", "relay.qnn.conv2d_transpose": "qnn.conv2d_transpose"}
+"""Convolutions that Relax does not have, and Relay's names of them."""
 
-def with_plain_convolutions(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRModule:
-    """The module with plain convolutions, between transposes and reshapes, in the place of blocked ones that
-    the request names another layout for. All stay where it leaves out some by their position.
+_POOLINGS = {
+    **{f"nn.{kind}_pool{rank}d": f"nn.{kind}_pool{rank}d" for kind in ("avg", "max") for rank in (1, 2, 3)},
+    "nn.adaptive_avg_pool2d": "nn.global_avg_pool2d",
+}
+"""Poolings, and under which names layouts are asked of them."""
+
+
+def with_plain_operators(module: tvm.IRModule, request: LayoutRequest) -> tvm.IRModule:
+    """The module with plain convolutions and poolings, between transposes and reshapes, in place of blocked
+    ones that the request names another layout for. All stay where it leaves out some by their position.
     """
     main = module["main"]
     asked = any(_is_asked(binding.value, request) for binding in bindings_of(main))
@@ -37,24 +47,37 @@ def with_plain_convolutions(module: tvm.IRModule, request: LayoutRequest) -> tvm
     return with_main(module, _Unblocking(request).visit_expr(main))
 
 
-def _layouts(call: relax.Call) -> tuple[Layout, Layout, Layout]:
-    """Of data, kernel and result."""
-    data, kernel = str(call.attrs.data_layout), str(call.attrs.kernel_layout)
-    texts = (data, kernel, str(call.attrs.out_layout or data))
-    return Layout.parse(texts[0]), Layout.parse(texts[1]), Layout.parse(texts[2])
+def _layouts(call: relax.Call) -> dict[str, Layout]:
+    """By attribute: that of the data, that of a kernel if there is one, and that of the result."""
+    attributes = call.attrs
+    names = ("layout",) if operator_name(call) in _POOLINGS else ("data_layout", "kernel_layout")
+    texts = {name: str(getattr(attributes, name)) for name in names}
+    texts["out_layout"] = str(attributes.out_layout or texts[names[0]])
+    return {name: Layout.parse(text) for name, text in texts.items()}
 
 
 def _is_asked(call: Expression, request: LayoutRequest) -> bool:
-    name = operator_name(call)
-    if name not in CONVOLUTION_AXES or not all(is_static(shape_of(one) or ("",)) for one in call.args):
+    desired = _desired(call, request)
+    if desired == "default":
         return False
-    layouts, entries = _layouts(call), request.desired_layouts or {}
+    shapes = [shape_of(operand) for operand in call.args]
+    if any(shape is None or not is_static(shape) for shape in shapes):
+        return False
+    data, *others = _layouts(call).values()
+    return any(layout.is_blocked for layout in (data, *others)) and Layout.parse(desired) != data
+
+
+def _desired(call: Expression, request: LayoutRequest) -> str:
+    """The layout that is asked for the data of a call; "default" where none is."""
+    name, entries = operator_name(call), request.desired_layouts or {}
+    if name in _POOLINGS or name in _QUANTIZED:
+        return next(iter(entries.get(_POOLINGS.get(name) or _QUANTIZED[name], ())), "default")
+    if name not in CONVOLUTION_AXES:
+        return "default"
     entry = entries.get(name, ())
     if name == "nn.conv2d" and int(call.attrs.groups) > 1:
         entry = entries.get(DEPTHWISE, entry)
-    desired = request.for_all or next(iter(entry), "default")
-    blocked = any(layout.is_blocked for layout in layouts)
-    return blocked and desired != "default" and Layout.parse(desired) != layouts[0]
+    return request.for_all or next(iter(entry), "default")
 
 
 def _places(layout: Layout) -> list[list[int]]:
@@ -69,15 +92,15 @@ class _Unblocking(PyExprMutator):
         self.request = request
 
     def visit_call_(self, call: relax.Call) -> Expression:
-        """A convolution of plain tensors; other calls only get their new arguments."""
+        """A convolution or pooling of plain tensors; other calls only get their new arguments."""
         call = super().visit_call_(call)
         if not _is_asked(call, self.request):
             return call
-        data, kernel, out = _layouts(call)
-        names = ("data_layout", "kernel_layout", "out_layout")
-        texts = (str(layout.primal_layout) for layout in (data, kernel, out))
-        operands = [self._joined(call.args[0], data), self._joined(call.args[1], kernel)]
-        plain = with_attributes(call, operands, **dict(zip(names, texts, strict=True)))
+        layouts = _layouts(call)
+        texts = {name: str(layout.primal_layout) for name, layout in layouts.items()}
+        *read, out = layouts.values()
+        operands = [self._joined(operand, layout) for operand, layout in zip(call.args, read, strict=False)]
+        plain = with_attributes(call, [*operands, *call.args[len(read) :]], **texts)
         return self._divided(self.builder_.emit(plain), out, shape_of(call) or ())
 
     def _joined(self, value: Expression, layout: Layout) -> Expression:
@@ -99,4 +122,4 @@ class _Unblocking(PyExprMutator):
     def _moved(self, value: Expression, order: Sequence[int]) -> Expression:
         if list(order) == list(range(len(order))):
             return value
-        return self.builder_.emit(relax.op.permute_dims(value, list(order)))
+        return self.builder_.emit(as_layout_change(relax.op.permute_dims(value, list(order))))

@@ -77,5 +77,3 @@ def _at_exit() -> None:
 atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)
-
-__all__ = ["PATIENCE", "Turns"]

@@ -1,6 +1,7 @@
 """Rows, or elements, written to places that are known at run time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import Any
 
@@ -22,6 +23,7 @@ COMBINATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "mul": lambda there, new: there * new,
     "min": tirx.min,
     "max": tirx.max,
+    "mean": lambda there, new: _half(there + new),
 }
 """What an element becomes of what is there and what is written."""
 
@@ -68,6 +70,59 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
                             write(begin + column)
 
     return written("scattered", [data, places, updates], [(data.shape, data.dtype)], body)
+
+
+def scattered_within(
+    data: te.Tensor, places: te.Tensor, updates: te.Tensor, axis: int, reduction: str
+) -> te.Tensor:
+    """``data`` with ``updates``, written to ``places`` along an axis and to where they are on all others.
+
+    All three have as many dimensions; places and updates are of one shape, and no longer than the data
+    on the other axes. Places count and combine as those of :func:`scattered`.
+    """
+    rank = len(data.shape)
+    extent = data.shape[axis]
+    combined = COMBINATIONS[reduction]
+    others = [at for at in range(rank) if at != axis]
+    # Threads take what no other one writes to: parts of an axis along which nothing moves.
+    lead = next((at for at in others if not is_one(data.shape[at])), axis)
+
+    def body(source: Any, place: Any, new: Any, result: Any) -> None:
+        def write(index: Sequence[Any]) -> None:
+            goal = variable("int64")
+            goal[0] = _from_the_front(place[tuple(index)], extent)
+            with T.If(_is_within(goal[0], extent)), T.Then():
+                at = (*index[:axis], goal[0], *index[axis + 1 :])
+                result[at] = combined(result[at], new[tuple(index)])
+
+        if lead == axis:
+            with _loops(data.shape) as index:
+                result[tuple(index)] = source[tuple(index)]
+            with _loops(places.shape) as index:
+                write(index)
+            return
+        with (T.serial if _is_small(data) else T.parallel)(0, data.shape[lead]) as part:
+            with _loops(data.shape, {lead: part}) as index:
+                result[tuple(index)] = source[tuple(index)]
+            with T.If(part < places.shape[lead]), T.Then(), _loops(places.shape, {lead: part}) as index:
+                write(index)
+
+    return written("scattered_within", [data, places, updates], [(data.shape, data.dtype)], body)
+
+
+@contextmanager
+def _loops(shape: Sequence[Any], known: dict[int, Any] | None = None) -> Iterator[list[Any]]:
+    """Loops over all extents, one in the other, but those of dimensions whose place is known."""
+    known = known or {}
+    with ExitStack() as stack:
+        yield [
+            known[at] if at in known else stack.enter_context(T.serial(0, extent))
+            for at, extent in enumerate(shape)
+        ]
+
+
+def _half(total: Any) -> Any:
+    return total / 2 if str(total.ty.dtype).startswith(("float", "bfloat")) else tirx.floordiv(total, 2)
 
 
 def _from_the_front(place: Any, extent: Any) -> Any:

@@ -58,6 +58,3 @@ def _dots_with_vector(left: te.Tensor, right: te.Tensor) -> te.Tensor:
     return te.compute(
         left.shape[:-1], lambda *index: te.sum(left(*index, depth) * right(depth), axis=depth), name="dots"
     )
-
-
-__all__ = ["few_columns_call"]

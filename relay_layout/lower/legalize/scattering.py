@@ -12,7 +12,7 @@ from tvm_ffi import structural_equal
 
 from relay_layout.ir import Expression, is_empty, operator_name, rebuild_functions, shape_of, value_of
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute.scattering import COMBINATIONS, scattered
+from topi_ext.compute.scattering import COMBINATIONS, scattered, scattered_within
 
 Shape = Sequence[Any]
 
@@ -56,7 +56,8 @@ def scatter_elements_call(builder: relax.BlockBuilder, call: relax.Call) -> Expr
         return data
     axis = int(call.attrs.axis) % len(shape)
     if not _are_alike(shape, extents, but=axis) or not _are_alike(shape_of(places), extents):
-        return default_call(builder, call)
+        within = partial(scattered_within, axis=axis, reduction=reduction)
+        return builder.call_te(within, data, places, updates, primfunc_name_hint="scatter")
 
     def cut(tensor: Expression, full: Shape) -> Expression:
         return _reshaped(builder, tensor, [prod(full[:axis]), full[axis], prod(full[axis + 1 :])])

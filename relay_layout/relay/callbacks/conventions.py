@@ -104,6 +104,7 @@ def check_desired(desired: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
                 Layout.parse(layout)
         if CONVERT.get(name) is None:
             _check_count(name, checked[name])
+            _check_blocks(name, checked[name])
     return checked
 
 
@@ -115,6 +116,19 @@ def _check_count(name: str, desired: Sequence[str]) -> None:
     if not fits:
         wanted = "two (data, kernel)" if kernels else "one"
         raise LayoutError(f"desired layouts of {name}: {len(desired)} given, expected {wanted}")
+
+
+def _check_blocks(name: str, desired: Sequence[str]) -> None:
+    """TVM's layouts have one block of each axis at most."""
+    for text in desired:
+        layout = Layout.parse(text) if text != "default" else None
+        blocks = [axis.name for axis in layout.axes if axis.factor is not None] if layout else []
+        twice = next((axis for axis in blocks if blocks.count(axis) > 1), None)
+        if layout is not None and twice is not None:
+            raise LayoutError(
+                f"desired layouts of {name}: {text} divides {twice} twice, and one block of an axis is what "
+                f"there are kernels for; use {layout.block(twice)}{twice.lower()} alone"
+            )
 
 
 def _is_depthwise(seen: NodeView) -> bool:

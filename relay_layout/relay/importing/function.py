@@ -10,9 +10,11 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError, printable
+from relay_layout.graph.border import CONDITIONS
 from relay_layout.ir import Constant, Expression, constant
 from relay_layout.relay.importing.operation import Operations
 from relay_layout.relay.importing.types import show, to_relax, to_relay
+from relay_layout.relay.operators.shapes import split_conditions
 from relay_layout.relay.syntax import post_order, tree
 from relay_layout.relay.syntax.trampoline import Step, run
 
@@ -102,7 +104,9 @@ class FunctionImporter:
         body = self.builder.normalize(relax.SeqExpr([block], output))
         self.builder.end_scope()
         inputs = [self._declared(value) for _, value in parameters if not isinstance(value, Constant)]
-        return relax.Function(inputs, body)
+        function = relax.Function(inputs, body)
+        conditions = split_conditions(function)
+        return function.with_attr(CONDITIONS, conditions) if conditions else function
 
     def value(self, expression: tree.Expression, values: Mapping[tree.Var, Expression]) -> Expression:
         """An expression whose free variables have values, emitted into the builder's open block."""

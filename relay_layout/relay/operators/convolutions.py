@@ -1,11 +1,13 @@
 """Convolutions, also transposed ones, on plain layouts and on blocks of channels."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from tvm import relax
 
-from relay_layout.ir import Expression, operator_name
+from relay_layout.ir import Expression, is_static, operator_name
+from relay_layout.layout import Layout
 from relay_layout.relay.operators import convolution_gradients, deformable
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.convolution_geometry import (
@@ -57,6 +59,7 @@ def build_convolution(rank: int) -> Build:
             weight, kernel_layout = _merged(scope, weight, kernel_layout)
             outputs = outputs * multiplier
         check_channels(attributes, outputs, found.kernel_layout.block("O"))
+        weight, kernel_layout = _with_single_blocks(scope, weight, kernel_layout)
         return function(
             data,
             weight,
@@ -81,6 +84,29 @@ def _merged(scope: Scope, weight: Expression, layout: str) -> tuple[Expression, 
     place = target.index("O")
     shape[place : place + 2] = [shape[place] * shape[place + 1], 1]
     return relax.op.reshape(weight, shape), target
+
+
+def _with_single_blocks(scope: Scope, weight: Expression, layout: str) -> tuple[Expression, str]:
+    """A weight with one block at most of each axis, which is all that TVM's layouts have, and its layout.
+
+    Parts of an axis that instructions multiply together, as in OIHW4i16o4i, become one block.
+    """
+    axes = Layout.parse(layout).axes
+    blocks: dict[str, list[int]] = {}
+    for place, axis in enumerate(axes):
+        if axis.factor is not None:
+            blocks.setdefault(axis.name, []).append(place)
+    if all(len(places) == 1 for places in blocks.values()):
+        return weight, layout
+    shape = extents(weight)
+    outer = [place for place, axis in enumerate(axes) if axis.factor is None]
+    order = [*outer, *(place for places in blocks.values() for place in places)]
+    sizes = {name: prod(shape[place] for place in places) for name, places in blocks.items()}
+    moved = scope.emit(relax.op.permute_dims(weight, order))
+    text = "".join(axes[place].name for place in outer)
+    text += "".join(f"{size}{name.lower()}" for name, size in sizes.items())
+    joined = relax.op.reshape(moved, [*(shape[place] for place in outer), *sizes.values()])
+    return scope.emit(joined), text
 
 
 def _export(rank: int, relax_name: str, *, transposed: bool = False) -> Export:
@@ -127,12 +153,21 @@ def build_transposed(rank: int) -> Build:
     return build
 
 
+def _build_contributed(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
+    """The convolution; these forms need not say how large the two blocks of their weight are."""
+    weight = extents(operands[1])
+    if attributes.kernel_layout == "OIHW" and len(weight) == 6 and is_static(weight[4:]):
+        layout = f"OIHW{weight[4]}i{weight[5]}o"
+        attributes = Attributes({**attributes, "kernel_layout": layout})
+    return build_convolution(2)(scope, operands, attributes)
+
+
 def _contributed(name: str) -> Operator:
     """The forms of conv2d that Relay's AlterOpLayout leaves behind; here conv2d takes blocks itself."""
     return Operator(
         name,
         ("data", "kernel"),
-        build_convolution(2),
+        _build_contributed,
         "Conv2DAttrs",
         signature=(
             "data, kernel, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, "

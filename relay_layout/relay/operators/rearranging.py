@@ -10,6 +10,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import (
     Constant,
     Expression,
+    as_layout_change,
     constant_array,
     dtype_of,
     is_static,
@@ -131,7 +132,7 @@ def _layout_transform(scope: Scope, operands: Sequence[Expression], given: Attri
     if moves.is_identity:
         return data
     if moves.is_permutation:
-        return relax.op.permute_dims(data, list(moves.permutation))
+        return as_layout_change(relax.op.permute_dims(data, list(moves.permutation)))
     dtype = dtype_of(data)
     zero = 0.0 if dtype.startswith(("float", "bfloat")) else 0
     function = map_between(source, target)

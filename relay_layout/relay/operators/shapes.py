@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of, is_static, shape_of
+from relay_layout.ir import (
+    Expression,
+    bindings_of,
+    dtype_of,
+    is_static,
+    operator_name,
+    same_extent,
+    shape_of,
+)
 from relay_layout.relay.operators import rearranging
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
@@ -19,6 +27,7 @@ from relay_layout.relay.operators.axis_arguments import (
     one_axis_to_list,
     positive,
 )
+from relay_layout.relay.operators.carried import CarriedForm, attributes_of
 from relay_layout.relay.operators.direct import plain
 from relay_layout.relay.operators.operator import (
     MOST_PARTS,
@@ -168,11 +177,47 @@ def _split(scope: Scope, operands: Sequence[Expression], given: Attributes) -> E
         _check_indices(indices, shape[axis])
         return relax.op.split(data, list(indices), axis) if indices else relax.Tuple([data])
     sections = positive(parts, "indices_or_sections", MOST_PARTS)
-    if not isinstance(shape[axis], int):
-        raise ModelError(f"needs the extent of axis {axis} to divide it into {sections}")
-    if shape[axis] % sections:
+    if sections > 1 and not isinstance(shape[axis], int):
+        return _SYMBOLIC_SPLIT(operands, {"indices_or_sections": sections, "axis": axis})
+    if sections > 1 and shape[axis] % sections:
         raise ModelError(f"axis {axis} of extent {shape[axis]} is not divided evenly into {sections}")
     return relax.op.split(data, sections, axis) if sections > 1 else relax.Tuple([data])
+
+
+def _split_evenly(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    """Parts of an extent that is known when the network runs, and then is a multiple of their number."""
+    data, axis, sections = operands[0], given.axis, given.indices_or_sections
+    size = tirx.floordiv(extents(data)[axis], sections)
+    parts = [
+        scope.emit(
+            relax.op.strided_slice(data, [axis], [size * place], [size * (place + 1)], assume_inbound=True)
+        )
+        for place in range(sections)
+    ]
+    return relax.Tuple(parts)
+
+
+_SYMBOLIC_SPLIT = CarriedForm("split", "data", "SplitAttrs", _split_evenly)
+
+
+def split_conditions(function: relax.Function) -> list[str]:
+    """What the extents of a function's parameters have to be for all that it splits."""
+    named = [
+        (extent, f"{parameter.name}.shape[{axis}]")
+        for parameter in function.params
+        if isinstance(parameter.ty, relax.TensorType)
+        for axis, extent in enumerate(shape_of(parameter) or ())
+        if not isinstance(extent, int)
+    ]
+    found: dict[str, None] = {}
+    for binding in bindings_of(function):
+        if operator_name(binding.value) != "relay.split":
+            continue
+        shape, given = shape_of(binding.value.args[0]) or (), attributes_of(binding.value)
+        size = next((text for extent, text in named if same_extent(extent, shape[given.axis])), None)
+        if size is not None:
+            found[f"{size} % {given.indices_or_sections} == 0"] = None
+    return list(found)
 
 
 def _check_indices(indices: tuple[int, ...], extent: Any) -> None:

@@ -13,6 +13,7 @@ from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import missing
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.testing.init import create_workload
+from relay_layout.relay.testing.temp_op_attr import TempOpAttr
 
 _MODULES = (
     "dcgan",
@@ -24,6 +25,7 @@ _MODULES = (
     "mobilenet",
     "resnet",
     "squeezenet",
+    "temp_op_attr",
     "vgg",
 )
 
@@ -49,4 +51,4 @@ def __getattr__(name: str) -> Any:
     return import_module(f"{__name__}.{name}")
 
 
-__all__ = ["create_workload", "run_infer_type", "run_opt_pass"]
+__all__ = ["TempOpAttr", "create_workload", "run_infer_type", "run_opt_pass"]

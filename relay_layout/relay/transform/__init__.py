@@ -18,11 +18,22 @@ from relay_layout.relay.callbacks.conventions import check_desired
 from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
+from relay_layout.relay.passes.casts import canonicalize_casts
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.folding import folded, folded_with_quantized
 from relay_layout.relay.passes.function_pass import function_pass
 from relay_layout.relay.passes.inference import simplify_inference
+from relay_layout.relay.passes.joining import (
+    Concatenated,
+    Joining,
+    Stacked,
+    batch_matmul,
+    convolution,
+    dense,
+    dense_of_matrices,
+)
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
+from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.relay.passes.transposes import merge_transposes
 from relay_layout.relay.transform import mixed_precision
@@ -49,6 +60,26 @@ def InferType() -> tvm.transform.Pass:
 
 def CanonicalizeOps() -> tvm.transform.Pass:
     """Normal form. Operators that Relay canonicalises, such as nn.bias_add, are imported in that form."""
+    return relax.transform.Normalize()
+
+
+def Inline() -> tvm.transform.Pass:
+    """Nothing: functions are part of what calls them from the start."""
+    return relax.transform.Normalize()
+
+
+def ToANormalForm() -> tvm.transform.Pass:
+    """Normal form: each operator is bound to a variable, as in any Relax module."""
+    return relax.transform.Normalize()
+
+
+def ToGraphNormalForm() -> tvm.transform.Pass:
+    """Normal form. ``relay.astext`` prints any module as a graph."""
+    return relax.transform.Normalize()
+
+
+def ToBasicBlockNormalForm() -> tvm.transform.Pass:
+    """Normal form. What only one side of a branch reads is computed in it."""
     return relax.transform.Normalize()
 
 
@@ -80,6 +111,32 @@ def BackwardFoldScaleAxis() -> tvm.transform.Pass:
 def FoldExplicitPadding() -> tvm.transform.Pass:
     """nn.pad before a convolution or pooling, with the value that this pads with itself, taken into it."""
     return _pass(fold_explicit_padding, "relay_layout.relay.FoldExplicitPadding")
+
+
+def CanonicalizeCast() -> tvm.transform.Pass:
+    """Casts to a wider dtype that several elementwise operators read, once for each of them."""
+    return _pass(canonicalize_casts, "relay_layout.relay.CanonicalizeCast", opt_level=3)
+
+
+def CombineParallelConv2D(min_num_branches: int = 3) -> tvm.transform.Pass:
+    """Convolutions of one tensor that differ in output channels alone, and elementwise operators behind
+    them, as one of all channels, where there are so many.
+    """
+    return _combining(Concatenated(convolution), min_num_branches, "CombineParallelConv2d")
+
+
+def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> tvm.transform.Pass:
+    """nn.dense of one tensor, and elementwise operators behind them, as one, where there are so many.
+
+    That is a product of batches of weights of one shape, or without ``to_batch`` one of all units.
+    """
+    joining = Stacked(dense_of_matrices) if to_batch else Concatenated(dense)
+    return _combining(joining, min_num_branches, "CombineParallelDense")
+
+
+def CombineParallelBatchMatmul(min_num_branches: int = 3) -> tvm.transform.Pass:
+    """nn.batch_matmul of one tensor, and elementwise operators behind them, as one of all columns."""
+    return _combining(Concatenated(batch_matmul), min_num_branches, "CombineParallelBatchMatmul")
 
 
 def SimplifyExpr() -> tvm.transform.Pass:
@@ -200,6 +257,10 @@ def alter_layouts(module: tvm.IRModule) -> tuple[tvm.IRModule, ConversionReport]
     return convert_layout(module, request, resolve_target(current or "native"))
 
 
+def _combining(joining: Joining, least: int, name: str) -> tvm.transform.Pass:
+    return _pass(partial(combine_parallel, joining=joining, least=least), name, opt_level=4)
+
+
 def _pass(
     run: Callable[[tvm.IRModule], tvm.IRModule], name: str, *, opt_level: int = 0
 ) -> tvm.transform.Pass:
@@ -216,7 +277,11 @@ def _pass(
 __all__ = [
     "AlterOpLayout",
     "BackwardFoldScaleAxis",
+    "CanonicalizeCast",
     "CanonicalizeOps",
+    "CombineParallelBatchMatmul",
+    "CombineParallelConv2D",
+    "CombineParallelDense",
     "ConvertLayout",
     "DeadCodeElimination",
     "DynamicToStatic",
@@ -228,12 +293,16 @@ __all__ = [
     "ForwardFoldScaleAxis",
     "FuseOps",
     "InferType",
+    "Inline",
     "LayoutConfig",
     "PassContext",
     "RemoveUnusedFunctions",
     "Sequential",
     "SimplifyExpr",
     "SimplifyInference",
+    "ToANormalForm",
+    "ToBasicBlockNormalForm",
+    "ToGraphNormalForm",
     "ToMixedPrecision",
     "build_config",
     "function_pass",

@@ -181,6 +181,15 @@ def test_reading_json():
     assert counts == {"nn.conv2d": 1, "vision.roi_align": 1}
 
 
+def test_biases_of_modules_are_visited_as_biases():
+    x, b = relay.var("x", shape=(1, 3, 4, 4)), relay.var("b", shape=(3,))
+    module = tvm.IRModule.from_expr(relay.nn.bias_add(x, b))
+    for visited in (module, module["main"], module["main"].body):
+        found = []
+        relay.analysis.post_order_visit(visited, found.append)
+        assert [part.op.name for part in found if isinstance(part, relay.Call)] == ["nn.bias_add"]
+
+
 def test_visitors_take_functions_of_modules():
     class Clipped(relay.ExprMutator):
         def visit_call(self, call):

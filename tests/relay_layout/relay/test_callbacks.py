@@ -149,7 +149,7 @@ def test_an_infer_callback_carries_its_operator() -> None:
 
     converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
     assert (["NHWC"], ["NCHW"], [TensorType((1, 16, 10, 10), "float32")]) in asked
-    assert printed(converted).count("transpose(") == 4
+    assert printed(converted).count("layout_transform(") == 4
     np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
 
 
@@ -159,7 +159,7 @@ def test_an_infer_callback_can_refuse_layouts() -> None:
         return callbacks.InferCorrectLayoutOutput(old_in, old_in, attrs)
 
     converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
-    assert printed(converted).count("transpose(") > 4
+    assert printed(converted).count("layout_transform(") > 4
     np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
 
 
@@ -218,6 +218,11 @@ def test_layers_to_skip_that_are_no_positions(layers: Any, message: str) -> None
     with pytest.raises(LayoutError) as error:
         transform.LayoutConfig(skip_layers=layers)
     assert str(error.value) == f"skip_layers: a list of positions from 0 on is {message}"
+
+
+def test_desired_layouts_divide_an_axis_once() -> None:
+    with pytest.raises(LayoutError, match=r"OIHW4i16o4i divides I twice.*use 16i alone"):
+        transform.ConvertLayout({"nn.conv2d": ["NCHW16c", "OIHW4i16o4i"]})
 
 
 def test_desired_layouts_are_a_dictionary() -> None:

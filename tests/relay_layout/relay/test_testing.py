@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ import tvm
 from tvm import relax
 
 from relay_layout import relay
-from relay_layout.errors import ModelError
+from relay_layout.errors import LayoutError, ModelError
 from relay_layout.relay import testing
+from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.testing.init import Constant, Xavier
 
 
@@ -151,3 +153,28 @@ def test_run_infer_type_and_run_opt_pass():
     assert relay.analysis.list_op_freqs(tvm.IRModule({"main": function})) == {"add": 1}
     body = testing.run_opt_pass(net, [relay.transform.InferType(), relay.transform.FoldConstant()])
     assert isinstance(body, relax.SeqExpr)
+
+
+def test_a_callback_for_a_while() -> None:
+    """Within ``with`` it holds whatever the level of another one, which holds again behind it."""
+    asked: list[str] = []
+
+    def callback(name: str) -> Any:
+        def alter(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> None:
+            asked.append(name)
+
+        return alter
+
+    module = tvm.IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(2, 3))))
+    relay.op.register_alter_op_layout("nn.relu", callback("kept"), level=20)
+    try:
+        with relay.testing.TempOpAttr("nn.relu", "FTVMAlterOpLayout", callback("temporary")):
+            relay.transform.AlterOpLayout()(module)
+        relay.transform.AlterOpLayout()(module)
+    finally:
+        ALTER.reset("nn.relu")
+    assert asked == ["temporary", "kept"]
+    with pytest.raises(ModelError, match="'FTVMSchedule' is none of FTVMAlterOpLayout"):
+        relay.testing.TempOpAttr("nn.relu", "FTVMSchedule", callback(""))
+    with pytest.raises(LayoutError, match="it is called with"):
+        relay.testing.TempOpAttr("nn.relu", "FTVMConvertOpLayout", lambda attrs: None).__enter__()

@@ -70,8 +70,8 @@ def test_another_layout_is_taken(groups: int, layouts: list[str]) -> None:
 def test_no_transform_is_left_between_convolutions() -> None:
     converted = relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(blocked(1)[0])
     between, _ = relay.astext(converted).split("nn.conv2d(")[1:]
-    (transposed,) = [line for line in between.splitlines() if "transpose(" in line]
-    assert "transpose(%p2" in transposed and "layout_transform" not in between
+    (moved,) = [line for line in between.splitlines() if "layout_transform(" in line]
+    assert "layout_transform(%p2" in moved and "transpose(" not in between
 
 
 def test_what_is_there_already_stays() -> None:
@@ -106,3 +106,47 @@ def test_callbacks_are_asked_as_for_plain_convolutions() -> None:
     assert seen == [("NCHW", "OIHW", (2, 16, 7, 6))] * 2
     found = relay.create_executor("graph", converted).evaluate()(*arrays).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW", "NCHW4c"])
+@pytest.mark.parametrize(
+    ("pooling", "attributes"),
+    [
+        ("nn.max_pool2d", "pool_size=[2, 2], strides=[2, 2], "),
+        ("nn.avg_pool2d", "pool_size=[3, 3], padding=[1, 1, 1, 1], count_include_pad=True, "),
+        ("nn.global_avg_pool2d", ""),
+    ],
+)
+def test_poolings(pooling: str, attributes: str, layout: str) -> None:
+    module = relay.fromtext(
+        f"""#[version = "0.0.5"]
+        def @main(%x: Tensor[(1, 2, 8, 6, 8), float32]) {{
+          {pooling}(%x, {attributes}layout="NCHW8c")
+        }}"""
+    )
+    converted = relay.transform.ConvertLayout({pooling: [layout]})(module)
+    text = relay.astext(converted)
+    assert (f'layout="{layout}"' in text or layout == "NCHW") and 'layout="NCHW8c")' not in text
+    x = np.random.default_rng(0).standard_normal((1, 2, 8, 6, 8)).astype("float32")
+    before, after = (relay.create_executor("graph", one).evaluate()(x).numpy() for one in (module, converted))
+    np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("layouts", [["NHWC", "default"], ["NCHW", "default"], ["NCHW4c", "OIHW4i4o"]])
+def test_quantized_convolutions(layouts: list[str]) -> None:
+    module = relay.fromtext(
+        """#[version = "0.0.5"]
+        def @main(%x: Tensor[(1, 2, 5, 6, 8), uint8], %w: Tensor[(1, 2, 3, 3, 8, 8), int8]) {
+          qnn.conv2d(%x, %w, 4, 0, 0.5f, 0.25f, padding=[1, 1, 1, 1], channels=8, kernel_size=[3, 3],
+                     data_layout="NCHW8c", kernel_layout="OIHW8i8o", out_dtype="int32")
+        }"""
+    )
+    converted = relay.transform.ConvertLayout({"qnn.conv2d": layouts})(module)
+    assert "OIHW8i8o" not in relay.astext(converted)
+    random = np.random.default_rng(0)
+    x = random.integers(0, 255, (1, 2, 5, 6, 8)).astype("uint8")
+    w = random.integers(-128, 127, (1, 2, 3, 3, 8, 8)).astype("int8")
+    before, after = (
+        relay.create_executor("graph", one).evaluate()(x, w).numpy() for one in (module, converted)
+    )
+    np.testing.assert_array_equal(after, before)

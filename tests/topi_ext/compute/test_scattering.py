@@ -7,7 +7,7 @@ import pytest
 from kernel_harness import Array, compile_function, data_of, host_cpus, run_function, target_for
 from tvm import te, tirx
 
-from topi_ext.compute.scattering import CHUNK, COMBINATIONS, scattered
+from topi_ext.compute.scattering import CHUNK, COMBINATIONS, scattered, scattered_within
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -17,6 +17,7 @@ COMBINED: dict[str, Any] = {
     "mul": np.multiply,
     "min": np.minimum,
     "max": np.maximum,
+    "mean": lambda there, new: (there + new) / 2,
 }
 
 
@@ -71,3 +72,32 @@ def test_rows_that_several_threads_share(inner: int, symbolic: bool) -> None:
 
 def test_elements_along_the_last_axis() -> None:
     check((700, 31, 1), several(31, (700, 5, 1), "int32"), "update")
+
+
+@pytest.mark.parametrize("reduction", ["update", "add"])
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize(
+    ("shape", "given", "axis"),
+    [((7,), (9,), 0), ((4, 5, 3, 6), (2, 9, 3, 4), 1), ((4, 5, 6), (2, 3, 2), 0), ((1, 4, 5), (1, 6, 2), 1)],
+)
+def test_updates_of_a_part_of_the_data(
+    shape: tuple[int, ...], given: tuple[int, ...], axis: int, symbolic: bool, reduction: str
+) -> None:
+    """Shorter on other axes than the one that places are along, each extent a symbol of its own."""
+    places = several(shape[axis], given)
+    arrays = [data_of(*shape), places, data_of(*given, seed=1)]
+    tensors = [
+        te.placeholder(
+            [tirx.Var(f"{name}{at}", "int64") if symbolic else size for at, size in enumerate(array.shape)],
+            str(array.dtype),
+        )
+        for name, array in zip("dpu", arrays, strict=True)
+    ]
+    result = scattered_within(tensors[0], tensors[1], tensors[2], axis, reduction)
+    function = compile_function(te.create_prim_func([*tensors, result]), TARGET)
+    (found,) = run_function(function, arrays, [(shape, "float32")])
+    expected = arrays[0].copy()
+    for index in np.ndindex(*given):
+        at = (*index[:axis], places[index], *index[axis + 1 :])
+        expected[at] = COMBINED[reduction](expected[at], arrays[2][index])
+    np.testing.assert_array_equal(found, expected)

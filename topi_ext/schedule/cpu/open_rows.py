@@ -64,6 +64,3 @@ def _row_length(sch: Schedule, block: SBlock) -> Any | None:
     if spatial == len(axes) or fixed(axes[-1].dom.extent) is not None:
         return None
     return axes[-1].dom.extent if runs_along(node, axes[-1].var) else None
-
-
-__all__ = ["OpenRows"]

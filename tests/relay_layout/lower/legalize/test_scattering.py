@@ -1,4 +1,4 @@
-"""Rows that are scattered go as a whole; elements go along any axis, and what differs in extents is TVM's."""
+"""Rows that are scattered go as a whole; elements go along any axis, from updates of a part of the data."""
 
 from typing import Any
 
@@ -79,4 +79,31 @@ def test_other_places_are_those_of_elements(axis: int, places: tuple[int, ...]) 
     assert scatters(module) == ["scatter_elements"]
     found, expected, updates, at = run(module, shapes, 7)
     np.put_along_axis(expected, np.broadcast_to(at, updates.shape), updates, axis)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("open_extents", [False, True])
+def test_updates_of_a_part_of_the_data(open_extents: bool) -> None:
+    """On every axis but the one that places are along; with all extents open, code is made in a moment."""
+    shapes: dict[str, tuple[Any, ...]] = {
+        "data": (3, 5, 4, 6),
+        "updates": (2, 3, 2, 4),
+        "places": (2, 3, 2, 4),
+    }
+    declared = shapes
+    if open_extents:
+        declared = {name: tuple(tvm.tirx.Var(f"{name}{at}", "int64") for at in range(4)) for name in shapes}
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        places = emit(op.astype(given["places"], "int64"))
+        return op.scatter_elements(given["data"], places, given["updates"], 1)
+
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.integers(-9, 10, shape).astype("float32") for name, shape in shapes.items()}
+    arrays["places"] = rng.integers(-5, 5, shapes["places"]).astype("float32")
+    expected = arrays["data"].copy()
+    for a, b, c, d in np.ndindex(*shapes["updates"]):
+        expected[a, int(arrays["places"][a, b, c, d]), c, d] = arrays["updates"][a, b, c, d]
+    module = module_of(build, **declared)
+    found = compiled(module)["main"](*map(tvm.runtime.tensor, arrays.values())).numpy()
     np.testing.assert_array_equal(found, expected)

@@ -196,6 +196,21 @@ def test_biases_along_any_axis_are_seen_in_modules(axis: int, rank: int) -> None
     assert FunctionPattern(None, pattern).match(module["main"])
 
 
+@pytest.mark.parametrize("name", ["nn.dense", "nn.conv2d"])
+@pytest.mark.parametrize("bias", [(4,), (1,), (2, 1)])
+def test_biases_of_channels_that_come_last_are_seen_in_modules(name: str, bias: tuple[int, ...]) -> None:
+    """A sum with anything but a vector of the channels stays one."""
+    if name == "nn.dense":
+        product, axis = relay.nn.dense(relay.var("x", shape=(2, 3)), relay.var("w", shape=(4, 3))), 1
+    else:
+        layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+        weight = relay.var("w", shape=(1, 1, 3, 4))
+        product, axis = relay.nn.conv2d(relay.var("x", shape=(1, 2, 2, 3)), weight, **layouts), 3
+    module = tvm.IRModule.from_expr(relay.add(product, relay.var("b", shape=bias)))
+    seen = BIAS(is_op(name)(None), wildcard()).has_attr({"axis": axis}) if bias == (4,) else ADD(None)
+    assert FunctionPattern(None, seen).match(module["main"])
+
+
 def test_mistakes() -> None:
     with pytest.raises(
         ModelError, match=r"is_op\('nn.konv2d'\): Relay has no such operator; did you mean nn.conv2d"

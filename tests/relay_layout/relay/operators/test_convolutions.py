@@ -199,6 +199,26 @@ def test_blocks_of_channels(name: str, tmp_path: object) -> None:
     close(_compiled(call, arrays, f"{tmp_path}/model"), blocked(expected.astype("float32"), "NCHW8c"))
 
 
+def test_blocks_of_a_weight_that_are_not_told(tmp_path: object) -> None:
+    """As ``relay.nn.contrib_conv2d_nchwc`` has them by default."""
+    x, w = normal(1, 8, 6, 5), normal(8, 8, 3, 3)
+    call = 'nn.contrib_conv2d_NCHWc(%x, %w, data_layout="NCHW4c", channels=8, kernel_size=[3, 3])'
+    arrays = {"x": blocked(x, "NCHW4c"), "w": blocked(w, "OIHW4i8o")}
+    expected = convolve(x, w, [1, 1], [0] * 4, [1, 1])
+    close(_compiled(call, arrays, f"{tmp_path}/model"), blocked(expected.astype("float32"), "NCHW4c"))
+
+
+@pytest.mark.parametrize("name", ["nn.conv2d", "nn.contrib_conv2d_NCHWc"])
+def test_a_weight_that_divides_an_axis_twice(name: str, tmp_path: object) -> None:
+    """As integer kernels had theirs: four inputs of each output lie together."""
+    x, w = normal(1, 8, 6, 5), normal(8, 8, 3, 3)
+    call = f'{name}(%x, %w, data_layout="NCHW8c", kernel_layout="OIHW2i8o4i")'
+    divided = np.ascontiguousarray(w.reshape(1, 8, 1, 2, 4, 3, 3).transpose(0, 2, 5, 6, 3, 1, 4))
+    expected = convolve(x, w, [1, 1], [0] * 4, [1, 1])
+    result = _compiled(call, {"x": blocked(x, "NCHW8c"), "w": divided}, f"{tmp_path}/model")
+    close(result, blocked(expected.astype("float32"), "NCHW8c"))
+
+
 def test_depthwise_blocks(tmp_path: object) -> None:
     x, w = normal(1, 8, 6, 5), normal(8, 1, 3, 3)
     attributes = 'data_layout="NCHW4c", kernel_layout="OIHW1i4o", groups=8'

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import tvm
 import tvm_ffi
 from relay_harness import evaluate, execute, imported, program
 from tvm import relax, tirx
 
-from relay_layout.errors import ModelError
+from relay_layout import relay
+from relay_layout.errors import InputError, ModelError
 from relay_layout.layout.transform import apply
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
@@ -268,3 +270,18 @@ def test_sliding_window() -> None:
 def test_wrong_attributes_are_named(call: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         imported(program(call, x=X))
+
+
+def test_split_of_an_unknown_extent() -> None:
+    """Parts are alike, so that they can be added; a size that is not divided evenly is refused in a run."""
+    x = relay.var("x", shape=(relay.Any(), 4, relay.Any()))
+    first, second = relay.split(x, 2, axis=-1)
+    module = tvm.IRModule.from_expr(relay.Function([x], relay.Tuple([first + second, relay.split(x, 3)[2]])))
+    assert "split(%x, indices_or_sections=2, axis=2)" in relay.astext(module)
+    run = relay.create_executor("vm", module).evaluate()
+    data = np.random.default_rng(0).standard_normal((6, 4, 8)).astype("float32")
+    total, last = run(data)
+    np.testing.assert_array_equal(total.numpy(), data[:, :, :4] + data[:, :, 4:])
+    np.testing.assert_array_equal(last.numpy(), data[4:])
+    with pytest.raises(InputError, match=r"x.shape\[2\] % 2 == 0, got x.shape\[2\] = 7"):
+        run(data[:, :, :7])

@@ -61,3 +61,11 @@ def test_fake_quantization_stays_for_build_to_compute_in_integers() -> None:
     away_from_ties = exact % 1 != 0.5
     np.testing.assert_array_equal(result[away_from_ties], expected[away_from_ties])
     assert result.dtype == "int8"
+
+
+@pytest.mark.parametrize(
+    "name", ["Inline", "ToANormalForm", "ToGraphNormalForm", "ToBasicBlockNormalForm", "InferType"]
+)
+def test_normal_forms_leave_modules_as_they_are(name: str) -> None:
+    module = tvm.IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(2, 3))))
+    tvm.ir.assert_structural_equal(getattr(relay.transform, name)()(module), module)
