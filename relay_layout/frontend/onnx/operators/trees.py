@@ -1,14 +1,15 @@
-"""Forests of decision trees, of ai.onnx.ml: all trees descend together, for all rows, a level at a time.
+"""Forests of decision trees, of ai.onnx.ml: numbers of results are in the leaves that rows come to.
 
 Letters of shapes: N rows of C features, T trees, M nodes of all trees together, K results.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te, tirx
 
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.features import (
@@ -19,14 +20,15 @@ from relay_layout.frontend.onnx.operators.features import (
     transformed,
 )
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of
+from topi_ext.compute.trees import LEAF, Nodes, leaves
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "BRANCH_LEQ": relax.op.less_equal,
-    "BRANCH_LT": relax.op.less,
-    "BRANCH_GTE": relax.op.greater_equal,
-    "BRANCH_GT": relax.op.greater,
-    "BRANCH_EQ": relax.op.equal,
-    "BRANCH_NEQ": relax.op.not_equal,
+    "BRANCH_LEQ": operator.le,
+    "BRANCH_LT": operator.lt,
+    "BRANCH_GTE": operator.ge,
+    "BRANCH_GT": operator.gt,
+    "BRANCH_EQ": tirx.EQ,
+    "BRANCH_NEQ": tirx.NE,
 }
 
 _LEAF = "LEAF"
@@ -106,49 +108,26 @@ def _leaves(node: Node, forest: _Forest, data: Any) -> Any:
     """The leaf that each row [N, C] comes to in each tree: places of nodes, [N, T]."""
     if forest.features.max(initial=0) >= shape_of(data)[1]:
         raise Unsupported(f"compares feature {forest.features.max()} of {shape_of(data)[1]}")
-    if not forest.depth:
-        counts = relax.ShapeExpr([shape_of(data)[0], len(forest.roots)])
-        return node.emit(relax.op.broadcast_to(node.expression(forest.roots), counts), "leaves")
-    places: Any = None
-    successors = node.expression(forest.successors.reshape(-1))
-    for _ in range(forest.depth):
-        if places is None:
-            values = relax.op.take(data, node.expression(forest.features[forest.roots]), 1, mode="clip")
-        else:
-            features = node.emit(_of_nodes(node, forest.features, places), "features")
-            values = relax.op.gather_elements(data, features, 1)
-        holds = node.emit(_comparison(node, forest, places, node.emit(values, "values")), "holds")
-        way = node.emit(relax.op.astype(holds, "int64"), "way")
-        first: Any = forest.roots * 2
-        first = node.expression(first) if places is None else relax.op.multiply(places, node.like(2, places))
-        chosen = node.emit(relax.op.add(way, node.emit(first, "first")), "chosen")
-        places = node.emit(relax.op.take(successors, chosen, 0, mode="clip"), "nodes")
-    return places
+    modes = sorted(set(forest.modes) - {_LEAF}) or ["BRANCH_LEQ"]
+    numbers = {mode: number for number, mode in enumerate(modes)} | {_LEAF: LEAF}
+    kinds = np.array([numbers[mode] for mode in forest.modes]) + forest.missing_holds * len(modes)
+    constants = [
+        forest.roots.astype("int32"),
+        forest.features.astype("int32"),
+        forest.thresholds,
+        kinds.astype("int32"),
+        forest.successors.astype("int32"),
+    ]
+
+    def compute(data: te.Tensor, roots: te.Tensor, *columns: te.Tensor) -> te.Tensor:
+        return leaves(data, roots, Nodes(*columns), [_COMPARISONS[mode] for mode in modes], forest.depth)
+
+    call = node.builder.call_te(compute, data, *map(node.expression, constants), primfunc_name_hint="leaves")
+    return node.emit(call, "leaves")
 
 
 def _of_nodes(node: Node, column: Array, places: Any) -> Any:
     return relax.op.take(node.expression(column), places, 0, mode="clip")
-
-
-def _comparison(node: Node, forest: _Forest, places: Any, values: Any) -> Any:
-    """Whether the comparisons of nodes, of the roots where there are no ``places`` yet, hold for values."""
-
-    def of_nodes(column: Array) -> Any:
-        if places is None:
-            return node.expression(column[forest.roots])
-        return node.emit(_of_nodes(node, column, places), "of_nodes")
-
-    thresholds, holds = of_nodes(forest.thresholds), None
-    for mode in sorted(set(forest.modes) - {_LEAF}):
-        found = node.emit(_COMPARISONS[mode](values, thresholds), "holds")
-        is_other = of_nodes(forest.modes == mode) if holds is not None else None
-        holds = found if holds is None else node.emit(relax.op.where(is_other, found, holds), "holds")
-    if not forest.missing_holds.any():
-        return holds
-    missing = node.emit(
-        relax.op.logical_and(relax.op.isnan(values), of_nodes(forest.missing_holds)), "missing"
-    )
-    return relax.op.logical_or(holds, missing)
 
 
 class _Totals(NamedTuple):
