@@ -140,7 +140,7 @@ def scheduled_product(work: GemmConvolution, knobs: GemmKnobs, sm: Multiprocesso
 
 
 def scheduled_depthwise(work: DepthwiseConvolution, knobs: DepthwiseKnobs) -> tirx.PrimFunc:
-    schedule = schedule_depthwise(depthwise_function(work, knobs), work, knobs)
+    schedule = schedule_depthwise(depthwise_function(work, knobs), knobs)
     assert schedule is not None
     return schedule.mod["main"]
 
