@@ -14,6 +14,13 @@ MOST_ROWS = 2
 
 
 def row_dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:
+    """:func:`dots` of few rows, by a kernel of their own."""
+    return dots(left, right, name="row_dots", attributes={ROW_DOTS: 1})
+
+
+def dots(
+    left: te.Tensor, right: te.Tensor, *, name: str = "dots", attributes: dict[str, int] | None = None
+) -> te.Tensor:
     """``left`` (..., rows, depth) by the transpose of ``right`` (..., columns, depth).
 
     Extents before the last two are broadcast as numpy does.
@@ -26,4 +33,12 @@ def row_dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:
         return te.sum(factors[0] * factors[1], axis=depth)
 
     shape = (*broadcast(left, right), left.shape[-2], right.shape[-2])
-    return te.compute(shape, element, name="row_dots", attrs={ROW_DOTS: 1})
+    return te.compute(shape, element, name=name, attrs=attributes)
+
+
+def dots_with_vector(left: te.Tensor, right: te.Tensor) -> te.Tensor:
+    """``left`` (..., rows, depth) by ``right`` (depth,)."""
+    depth = te.reduce_axis((0, left.shape[-1]), name="depth")
+    return te.compute(
+        left.shape[:-1], lambda *index: te.sum(left(*index, depth) * right(depth), axis=depth), name="dots"
+    )

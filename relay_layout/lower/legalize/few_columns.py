@@ -3,13 +3,11 @@
 No vector of columns is there to be computed; those along the depth are, of a copy of the columns as rows.
 """
 
-from typing import Any
-
-from tvm import relax, te, topi
+from tvm import relax, topi
 
 from relay_layout.ir import Expression, dtype_of, shape_of
 from relay_layout.lower.legalize.convolutions import call_compute
-from topi_ext.compute.pair_product import broadcast, own_place
+from topi_ext.compute.row_dots import dots, dots_with_vector
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR
 
 _SHORTEST = 16
@@ -31,30 +29,7 @@ def few_columns_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressio
     if isinstance(depth, int) and depth < _SHORTEST:
         return None
     if len(matrix) == 1:
-        return call_compute(builder, _dots_with_vector, "dots", left, right)
+        return call_compute(builder, dots_with_vector, "dots", left, right)
     order = [*range(len(matrix) - 2), len(matrix) - 1, len(matrix) - 2]
     turned = builder.emit(builder.call_te(topi.transpose, right, order, primfunc_name_hint="transpose"))
-    return call_compute(builder, _dots, "dots", left, turned)
-
-
-def _dots(left: te.Tensor, right: te.Tensor) -> te.Tensor:
-    """``left`` (..., rows, depth) by the transpose of ``right`` (..., columns, depth).
-
-    Extents before the last two are broadcast as numpy does.
-    """
-    depth = te.reduce_axis((0, left.shape[-1]), name="depth")
-
-    def element(*index: Any) -> Any:
-        *image, row, column = index
-        factors = left(*own_place(left, image), row, depth), right(*own_place(right, image), column, depth)
-        return te.sum(factors[0] * factors[1], axis=depth)
-
-    shape = (*broadcast(left, right), left.shape[-2], right.shape[-2])
-    return te.compute(shape, element, name="dots")
-
-
-def _dots_with_vector(left: te.Tensor, right: te.Tensor) -> te.Tensor:
-    depth = te.reduce_axis((0, left.shape[-1]), name="depth")
-    return te.compute(
-        left.shape[:-1], lambda *index: te.sum(left(*index, depth) * right(depth), axis=depth), name="dots"
-    )
+    return call_compute(builder, dots, "dots", left, turned)
