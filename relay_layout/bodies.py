@@ -95,6 +95,16 @@ def runs(function: relax.Function) -> Iterator[tuple[relax.Var, relax.Call, str]
             yield binding.var, binding.value, name
 
 
+def unused_name(wanted: str, taken: set[str]) -> str:
+    """``wanted``, with a number if it is ``taken``, which the name then is as well."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name
+
+
 def name_inside(body: str, name: str) -> str:
     """How a binding of a body is called beside those of "main"."""
     return f"{body}.{name}"

@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
-from relay_layout.bodies import BODY, STEP, kind_of, parts_of, run_by
+from relay_layout.bodies import BODY, STEP, kind_of, parts_of, run_by, unused_name
 from relay_layout.frontend.extents.counts import Counts
 from relay_layout.ir import as_extent
 
@@ -59,12 +59,7 @@ class Bodies:
 
     def name(self, wanted: str) -> str:
         """A name for a loop or a choice, ``wanted`` with a number if another has it."""
-        name, number = wanted, 1
-        while name in self._names:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._names.add(name)
-        return name
+        return unused_name(wanted, self._names)
 
     @contextmanager
     def inside(self, parameters: Sequence[relax.Var]) -> Iterator[Body]:

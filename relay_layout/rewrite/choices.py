@@ -8,7 +8,7 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal, structural_map
 
-from relay_layout.bodies import BODY, BRANCH, OTHERWISE
+from relay_layout.bodies import BODY, BRANCH, OTHERWISE, unused_name
 from relay_layout.ir import Expression, bindings_of, copy_of, erased, fields_of, with_main
 
 
@@ -45,7 +45,7 @@ class _Choices(PyExprMutator):
         sides = [found.true_branch, found.false_branch]
         outside = list(dict.fromkeys(one for side in sides for one in relax.analysis.free_vars(side)))
         symbols = _symbols(sides, outside)
-        name, other = self._name("choice"), self._name("choice_otherwise")
+        name, other = (unused_name(wanted, self._taken) for wanted in ("choice", "choice_otherwise"))
         self.sides[name] = _function(sides[0], outside, symbols).with_attrs({BODY: BRANCH, OTHERWISE: other})
         self.sides[other] = _function(sides[1], outside, symbols).with_attrs({BODY: BRANCH})
         sizes = [relax.ShapeExpr(symbols)] if symbols else []
@@ -65,14 +65,6 @@ class _Choices(PyExprMutator):
             return result
         extents = [tirx.Var(f"{outcome.name}_{place}_{axis}", "int64") for axis in range(result.ty.ndim)]
         return self.builder_.match_cast(result, relax.TensorType(extents, result.ty.dtype))
-
-    def _name(self, wanted: str) -> str:
-        name, number = wanted, 1
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._taken.add(name)
-        return name
 
 
 def _symbols(sides: Sequence[relax.SeqExpr], outside: Sequence[relax.Var]) -> list[tirx.Var]:

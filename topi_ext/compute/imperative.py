@@ -1,6 +1,7 @@
 """Computes whose order matters, written as statements of TVM's own script."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tvm import te, tirx
@@ -62,6 +63,26 @@ def vectors(extent: int, loop: Callable[..., Any] = T.serial) -> Iterator[tuple[
         yield begin, lanes
     if rest := extent - begin - lanes:
         yield begin + lanes, rest
+
+
+@contextmanager
+def loops(shape: Sequence[Any], known: Mapping[int, Any] | None = None) -> Iterator[list[Any]]:
+    """Loops over all extents, one in the other, but those of dimensions whose place is known."""
+    known = known or {}
+    with ExitStack() as stack:
+        yield [
+            known[at] if at in known else stack.enter_context(T.serial(0, extent))
+            for at, extent in enumerate(shape)
+        ]
+
+
+def by_threads_where(is_large: Any, write: Callable[[Callable[..., Any]], None]) -> None:
+    """The statements that ``write`` writes for a kind of loop: a parallel one where a condition holds."""
+    with T.If(is_large):
+        with T.Then():
+            write(T.parallel)
+        with T.Else():
+            write(T.serial)
 
 
 def _buffer(name: str, shape: Sequence[Any], dtype: str) -> Any:

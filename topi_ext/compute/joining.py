@@ -1,14 +1,12 @@
 """Concatenation of tensors whose extents are known late."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from tvm import te, tirx
-from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.imperative import by_threads_where, loops, variable, written
 from topi_ext.compute.row_numbers import index_of_row
 from topi_ext.dtypes import DTYPE_BYTES
 
@@ -36,8 +34,7 @@ def joined(tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
             begin = variable("int64")
             begin[0] = tirx.const(0, "int64")
             for tensor, extent, source in zip(tensors, extents, sources, strict=True):
-                with ExitStack() as loops:
-                    own, *rest = (loops.enter_context(T.serial(0, size)) for size in tensor.shape[axis:])
+                with loops(tensor.shape[axis:]) as (own, *rest):
                     place = [*before, own + begin[0], *rest]
                     result[tuple(place)] = source[tuple([*before, own, *rest])]
                 begin[0] = begin[0] + extent
@@ -46,11 +43,11 @@ def joined(tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
         if tasks == 1:
             copy(tirx.const(0, "int64"))
             return
-        is_large = prod(shape) * DTYPE_BYTES.get(dtype, 1) >= PARALLEL_BYTES
-        with T.If(is_large):
-            with T.Then(), T.parallel(0, tasks) as number:
+
+        def copies(loop: Callable[..., Any]) -> None:
+            with loop(0, tasks) as number:
                 copy(number)
-            with T.Else(), T.serial(0, tasks) as number:
-                copy(number)
+
+        by_threads_where(prod(shape) * DTYPE_BYTES.get(dtype, 1) >= PARALLEL_BYTES, copies)
 
     return written("joined", list(tensors), [(shape, dtype)], body)

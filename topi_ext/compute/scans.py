@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.imperative import variable, vectors, written
+from topi_ext.compute.imperative import by_threads_where, variable, vectors, written
 from topi_ext.compute.row_numbers import index_of_row
 from topi_ext.extents import fixed
 
@@ -83,10 +83,6 @@ def scanned(
                 lines(number)
 
         count = prod(outer)
-        with T.If(prod(shape) >= tirx.const(PARALLEL_ELEMENTS, "int64")):
-            with T.Then():
-                work(T.parallel)
-            with T.Else():
-                work(T.serial)
+        by_threads_where(prod(shape) >= tirx.const(PARALLEL_ELEMENTS, "int64"), work)
 
     return written("scan", [data], [(shape, dtype)], scan)

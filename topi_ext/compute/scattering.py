@@ -1,14 +1,13 @@
 """Rows, or elements, written to places that are known at run time."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.imperative import loops, variable, written
 from topi_ext.extents import as_int, fixed, is_one
 
 CHUNK = 1024
@@ -96,29 +95,18 @@ def scattered_within(
                 result[at] = combined(result[at], new[tuple(index)])
 
         if lead == axis:
-            with _loops(data.shape) as index:
+            with loops(data.shape) as index:
                 result[tuple(index)] = source[tuple(index)]
-            with _loops(places.shape) as index:
+            with loops(places.shape) as index:
                 write(index)
             return
         with (T.serial if _is_small(data) else T.parallel)(0, data.shape[lead]) as part:
-            with _loops(data.shape, {lead: part}) as index:
+            with loops(data.shape, {lead: part}) as index:
                 result[tuple(index)] = source[tuple(index)]
-            with T.If(part < places.shape[lead]), T.Then(), _loops(places.shape, {lead: part}) as index:
+            with T.If(part < places.shape[lead]), T.Then(), loops(places.shape, {lead: part}) as index:
                 write(index)
 
     return written("scattered_within", [data, places, updates], [(data.shape, data.dtype)], body)
-
-
-@contextmanager
-def _loops(shape: Sequence[Any], known: dict[int, Any] | None = None) -> Iterator[list[Any]]:
-    """Loops over all extents, one in the other, but those of dimensions whose place is known."""
-    known = known or {}
-    with ExitStack() as stack:
-        yield [
-            known[at] if at in known else stack.enter_context(T.serial(0, extent))
-            for at, extent in enumerate(shape)
-        ]
 
 
 def _half(total: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.imperative import by_threads_where, variable, written
 
 LEAF = -1
 """The kind of a node that compares nothing."""
@@ -58,12 +58,12 @@ def leaves(
                     node[0] = successors[node[0], holds[0]]
                 result[row, tree] = node[0].astype("int64")
 
+        def of_rows(loop: Callable[..., Any]) -> None:
+            with loop(0, count) as row:
+                of_row(row)
+
         steps = count * trees * max(depth, 1)
-        with T.If(steps >= tirx.const(PARALLEL_STEPS, "int64")):
-            with T.Then(), T.parallel(0, count) as row:
-                of_row(row)
-            with T.Else(), T.serial(0, count) as row:
-                of_row(row)
+        by_threads_where(steps >= tirx.const(PARALLEL_STEPS, "int64"), of_rows)
 
     inputs = [data, roots, nodes.features, nodes.thresholds, nodes.kinds, nodes.successors]
     return written("leaves", inputs, [((count, trees), "int64")], descend)

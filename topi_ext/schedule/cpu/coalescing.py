@@ -27,14 +27,14 @@ def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any], first: int = 0)
     left = list(loops[:1])
     for place in range(1, len(loops)):
         outer, inner = axes[place - 1], axes[place]
-        if 1 in extents[place - 1 : place + 1] or _lie_as_one(node.body, outer, inner, extents[place]):
+        if 1 in extents[place - 1 : place + 1] or lie_as_one(node.body, outer, inner, extents[place]):
             left[-1] = sch.fuse(left[-1], loops[place])
         else:
             left.append(loops[place])
     return left
 
 
-def _lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None) -> bool:
+def lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None) -> bool:
     """Whether all that a statement does with two axes is to index neighbouring dimensions with them.
 
     Those of a tensor of as many elements in the ``inner`` one as that has.

@@ -237,7 +237,7 @@ def _row_vector(
         return extent
     if extent % lanes == 0:
         return lanes if not sized or (apart and _are_long(extent, how)) else None
-    if sized and not how.rows and _lies_as_result(sch, block):
+    if sized and not how.rows and not apart:
         return None
     widths = [width for width in range(4, MAXIMUM_VECTOR + 1, 4) if extent % width == 0]
     # A vector takes whole registers, and one instruction more for each power of two in the remainder.

@@ -13,6 +13,7 @@ from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
+from topi_ext.schedule.cpu.coalescing import lie_as_one
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.vector_remainders import mark_remainder
 
@@ -203,15 +204,7 @@ def _rows_run_on(sch: Schedule, block: SBlock, reduction: list[Any]) -> bool:
     if len(axes) < 2 or None in extents or extents != [loop_extent(sch, loop) for loop in reduction]:
         return False
     outer, inner = (axis.var for axis in axes[-2:])
-    along = _loads_along(node, outer, inner)
-    return bool(along) and all(
-        len(load.indices) > 1
-        and load.indices[-2].same_as(outer)
-        and load.indices[-1].same_as(inner)
-        and not any(uses(index, axis) for index in load.indices[:-2] for axis in (outer, inner))
-        and fixed(load.source.shape[-1]) == extents[-1]
-        for load in along
-    )
+    return runs_along(node, inner) and lie_as_one(node.body, outer, inner, extents[-1])
 
 
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
@@ -227,16 +220,11 @@ def runs_along(node: Any, axis: tirx.Var) -> bool:
     Of a product of two matrices one is not: partial results, of each of all its elements, would take many
     times the memory.
     """
-    along = _loads_along(node, axis)
+    loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
+    along = [load for load in loads if any(uses(index, axis) for index in load.indices)]
     return bool(along) and all(
         load.indices[-1].same_as(axis) and not strides_along(load, axis) for load in along
     )
-
-
-def _loads_along(node: Any, *axes: tirx.Var) -> list[Any]:
-    """What a block reads at places that depend on any of ``axes``, but for its own result."""
-    loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
-    return [load for load in loads if any(uses(index, axis) for index in load.indices for axis in axes)]
 
 
 def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:
