@@ -24,7 +24,6 @@ from relay_layout.targets.target import BuildTarget
 
 TRANSPOSE = "permute_dims"
 
-REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std")
 VIEWS = ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze")
 """Operators that only change the shape, and so move no data."""
 POOLINGS = tuple(f"nn.{kind}_pool{rank}d" for kind in ("max", "avg", "adaptive_avg") for rank in (1, 2, 3))
@@ -62,8 +61,8 @@ class TargetOffers:
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
         """Estimated microseconds of an operator in these layouts: the time to move its bytes, for most.
 
-        More if a window or a reduction runs along the innermost dimension. An operator that is fused into the
-        kernel of one operand moves only its other operands.
+        More if windows run along the innermost dimension. An operator that is fused into the kernel of one
+        operand moves only its other operands.
         """
         if node.operator in CONVOLUTION_AXES:
             return self._original_cost(node)
@@ -80,7 +79,7 @@ class TargetOffers:
             size_in_bytes(value.shape or (), value.dtype) for value in tensors if value.constant is None
         )
         microseconds = facts.moving_us(moved)
-        if operands and operands[0].axes and operands[0].axes[-1].name in _swept_axes(node):
+        if operands and operands[0].axes and operands[0].axes[-1].name in _window_axes(node):
             microseconds *= facts.strided_window_penalty
         if node.operator == TRANSPOSE:
             microseconds += facts.launch_us
@@ -95,15 +94,12 @@ class TargetOffers:
         return self.target.convolution_us(node, convolution, ConvolutionLayouts(data, kernel, out))
 
 
-def _swept_axes(node: Node) -> str:
-    """The axes, in generic letters, that a window or a reduction runs along, where vectors would be slow."""
-    rank = node.operands[0].rank
-    if node.operator in POOLINGS:
-        text = str(node.attributes.layout)
-        return "".join("ABCDE"[place] for place, axis in enumerate(text) if axis in "DHW")
-    if node.operator in REDUCTIONS and node.attributes.axis is not None:
-        return "".join(chr(ord("A") + int(axis) % rank) for axis in node.attributes.axis)
-    return ""
+def _window_axes(node: Node) -> str:
+    """The axes, in generic letters, that the windows of a pooling run along, where vectors are slower."""
+    if node.operator not in POOLINGS:
+        return ""
+    text = str(node.attributes.layout)
+    return "".join("ABCDE"[place] for place, axis in enumerate(text) if axis in "DHW")
 
 
 @dataclass
