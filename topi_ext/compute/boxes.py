@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvm import te, tirx, topi
+from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.sorting import falling_order
 
 _CHUNK = 16
 """Kept boxes that a candidate is compared with at once: one or two vectors."""
@@ -116,8 +117,7 @@ def _candidates(scores: te.Tensor, lowest: te.Tensor) -> _Candidates:
 
     listed = [((groups, count), scores.dtype), ((groups, count), "int32"), ((groups,), "int32")]
     found, indices, valid = written("candidates", [scores, lowest], listed, collect)
-    order = topi.argsort(found, valid_count=valid, axis=1, is_ascend=False, dtype="int32")
-    return _Candidates(classes, found, indices, valid, order)
+    return _Candidates(classes, found, indices, valid, falling_order(found, valid))
 
 
 @dataclass(frozen=True)

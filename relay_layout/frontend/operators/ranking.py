@@ -7,6 +7,7 @@ from tvm import relax
 
 from relay_layout.ir import Extent, dtype_of, shape_of
 from topi_ext.compute.ranking import top_of_rows
+from topi_ext.compute.sorting import KEYED
 
 
 def first_elements(builder: Any, tensor: Any, axis: int, number: Extent) -> Any:
@@ -17,7 +18,7 @@ def first_elements(builder: Any, tensor: Any, axis: int, number: Extent) -> Any:
 
 def best_elements(builder: Any, data: Any, number: Extent, axis: int, *, largest: bool) -> list[Any]:
     """The best ``number`` elements along ``axis`` and their places, int64, as Relax expressions, in order."""
-    if axis == len(shape_of(data) or ()) - 1 and dtype_of(data) == "float32":
+    if axis == len(shape_of(data) or ()) - 1 and dtype_of(data) in KEYED:
         top = partial(top_of_rows, largest=largest)
         found = builder.emit(builder.call_te(top, data, number, primfunc_name_hint="topk"))
         return [relax.TupleGetItem(found, index) for index in range(2)]

@@ -49,7 +49,7 @@ from relay_layout.lower.legalize.row_blocks import in_blocks, is_by_blocks
 from relay_layout.lower.legalize.sampling import grid_sample_call
 from relay_layout.lower.legalize.scans import SCANS, scan_call
 from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
-from relay_layout.lower.legalize.sorting import median_call, sort_call, topk_call
+from relay_layout.lower.legalize.sorting import median_call, sort_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
 from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import CpuTarget, dense
@@ -235,7 +235,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
     **dict.fromkeys(("argmax", "argmin"), first_place_in_vectors),
-    **dict.fromkeys(("sort", "argsort"), sort_call),
+    **dict.fromkeys(("sort", "argsort", "topk"), sort_call),
     **dict.fromkeys(SCANS, scan_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
@@ -250,7 +250,6 @@ _LEGALIZERS: dict[str, Legalizer] = {
     "scatter_nd": scatter_nd_call,
     "vision.roi_align": roi_align_call,
     "strided_slice": _slice,
-    "topk": topk_call,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d"), pooling_call),
     **{f"nn.{kind}_pool{rank}d": plain_pooling_call for kind in ("max", "avg") for rank in (1, 3)},
     "nn.adaptive_avg_pool2d": adaptive_pooling_call,

@@ -1,13 +1,12 @@
-"""Sorts: few of many floats without sorting all of them, and integers that TVM's sort does not take."""
-
-from functools import partial
+"""Sorts: of rows in linear time, and of integers that TVM's sort does not take."""
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te
 
 from relay_layout.ir import Expression, constant, dtype_of, operator_name, shape_of
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute.ranking import ranks_faster, top_of_rows
+from topi_ext.compute.ranking import top_of_rows
+from topi_ext.compute.sorting import KEYED
 
 _WIDER = {**dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32"), "uint32": "int64"}
 """Types that hold the numbers of those that TVM does not sort, or not by all four operators."""
@@ -15,27 +14,13 @@ _WIDER = {**dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32")
 _LEAST = np.array(-(1 << 63))
 
 
-def topk_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """Few of many floats along the last axis are found before they are sorted; others are all sorted."""
-    (data,), attributes = call.args, call.attrs
-    shape, count = shape_of(data) or (), int(attributes.k)
-    last = bool(shape) and int(attributes.axis) in (-1, len(shape) - 1)
-    is_few = last and isinstance(shape[-1], int) and ranks_faster(count, shape[-1])
-    if not is_few or dtype_of(data) != "float32":
-        return sort_call(builder, call)
-    top = partial(
-        top_of_rows, count=count, largest=bool(attributes.largest), index_dtype=str(attributes.dtype)
-    )
-    found = builder.call_te(top, data, primfunc_name_hint="topk")
-    wanted = str(attributes.ret_type)
-    if wanted == "both":
-        return found
-    return relax.TupleGetItem(builder.emit(found), ("values", "indices").index(wanted))
-
-
 def sort_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of ``sort``, ``argsort``, ``topk`` or ``median``, of numbers in that order that TVM sorts."""
+    """A call of ``sort``, ``argsort``, ``topk`` or ``median``: of rows of floats or integers by a kernel of
+    ours, of others after a cast, or as it is where TVM sorts them.
+    """
     (data,), dtype = call.args, dtype_of(call.args[0])
+    if dtype in KEYED and _is_along_rows(call):
+        return _sorted_rows(builder, call)
     if dtype not in _WIDER and dtype != "uint64":
         return call
 
@@ -47,13 +32,39 @@ def sort_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         return builder.emit(relax.op.astype(signed(value) if dtype == "uint64" else value, dtype))
 
     wider = builder.emit(relax.op.astype(data, _WIDER.get(dtype, "int64")))
-    ordered = builder.emit(relax.Call(call.op, [signed(wider) if dtype == "uint64" else wider], call.attrs))
+    wider = signed(wider) if dtype == "uint64" else wider
+    ordered = builder.emit(sort_call(builder, builder.normalize(relax.Call(call.op, [wider], call.attrs))))
     if isinstance(ordered.ty, relax.TupleType):
         values, places = (builder.emit(relax.TupleGetItem(ordered, index)) for index in range(2))
         return relax.Tuple([restored(values), places])
     wanted = str(getattr(call.attrs, "ret_type", ""))
     gives_values = operator_name(call) in ("sort", "median") or wanted == "values"
     return restored(ordered) if gives_values else ordered
+
+
+def _is_along_rows(call: relax.Call) -> bool:
+    """Whether what it gives is in order along the last axis."""
+    rank = len(shape_of(call.args[0]) or ())
+    return rank > 0 and operator_name(call) != "median" and int(call.attrs.axis) in (-1, rank - 1)
+
+
+def _sorted_rows(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    (data,), attributes, operator = call.args, call.attrs, operator_name(call)
+    if operator == "topk":
+        count, largest, wanted = int(attributes.k), bool(attributes.largest), str(attributes.ret_type)
+    else:
+        count, largest = -1, bool(attributes.descending)
+        wanted = "values" if operator == "sort" else "indices"
+    dtype = "int32" if operator == "sort" else str(attributes.dtype)
+
+    def ordered(rows: te.Tensor) -> list[te.Tensor]:
+        first = count if count > 0 else rows.shape[-1]
+        return top_of_rows(rows, first, largest=largest, index_dtype=dtype)
+
+    found = builder.call_te(ordered, data, primfunc_name_hint=operator)
+    if wanted == "both":
+        return found
+    return relax.TupleGetItem(builder.emit(found), ("values", "indices").index(wanted))
 
 
 def median_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import te, tirx, topi
+from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.boxes import from_corners, overlap
 from topi_ext.compute.boxes import suppress_every_class as every_class
 from topi_ext.compute.imperative import variable, written
+from topi_ext.compute.sorting import falling_order
 
 
 def suppress(
@@ -33,7 +34,7 @@ def suppress(
     """
     batch, count, _ = data.shape
     scores = te.compute((batch, count), lambda i, j: data[i, j, score], name="scores")
-    order = topi.argsort(scores, valid_count=valid_count, axis=1, is_ascend=False, dtype="int32")
+    order = falling_order(scores, valid_count)
     columns = _Columns(score, coordinates, identity)
 
     def body(

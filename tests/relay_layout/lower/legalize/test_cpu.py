@@ -87,43 +87,6 @@ def test_indices_from_outside_do_not_read_other_memory(mode: str, capfd: pytest.
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("wanted", ["both", "values", "indices"])
-@pytest.mark.parametrize("count", [11, 30])
-def test_few_of_many_are_found_before_they_are_sorted(count: int, wanted: str, largest: bool) -> None:
-    data = RNG.integers(0, 40, (2, 3, 90)).astype("float32")
-    order = np.argsort(-data if largest else data, axis=-1, kind="stable")[..., :count]
-    results = {"values": np.take_along_axis(data, order, -1), "indices": order.astype("int32")}
-    builder = relax.BlockBuilder()
-    x = relax.Var("data", relax.TensorType(data.shape, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            found = builder.emit(op.topk(x, count, -1, wanted, largest, "int32"))
-            result = builder.emit_output(found if wanted == "both" else relax.Tuple([found]))
-        builder.emit_func_output(result)
-    module = builder.finalize()
-    legalized = relax.transform.LegalizeOps(legalization_map())(module)
-    text = str(legalized["topk"])
-    assert ("candidates" in text, "sort" in text) == (count == 30, count == 30)
-    for name, have in zip(results if wanted == "both" else [wanted], execute(module, data), strict=True):
-        np.testing.assert_array_equal(have, results[name])
-
-
-@pytest.mark.parametrize(
-    ("dtype", "count", "axis"),
-    [("int32", 3, -1), ("float32", 3, 0), ("float32", 20, -1), ("float32", -1, -1)],
-)
-def test_other_sorts_are_left_to_tvm(dtype: str, count: int, axis: int) -> None:
-    builder = relax.BlockBuilder()
-    x = relax.Var("data", relax.TensorType((6, 30), dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(op.topk(x, count, axis, "both", True, "int32"))
-        builder.emit_func_output(result)
-    legalized = relax.transform.LegalizeOps(legalization_map())(builder.finalize())
-    assert [variable.name_hint for variable in legalized.get_global_vars()] == ["main"]
-
-
 @pytest.mark.parametrize(
     ("cpu", "precision", "rows", "words"),
     [

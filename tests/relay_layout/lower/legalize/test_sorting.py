@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 import relay_layout
+from relay_layout.lower.legalize.cpu import legalization_map
 from tests.attention_graphs import Build, module_of
 from tests.layout_graphs import compiled
 
@@ -58,6 +59,24 @@ def test_the_order_of_integers(dtype: str) -> None:
     np.testing.assert_array_equal(np.take_along_axis(data, found, 0), np.sort(data, 0))
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("length", [30, 400])
+def test_rows_in_order(dtype: str, length: int, descending: bool) -> None:
+    """With their places, of equal ones the first first."""
+    data = np.random.default_rng(0).integers(-50, 50, (2, 3, length)).astype(dtype)
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        ordered = emit(op.sort(given["data"], -1, descending))
+        return relax.Tuple([ordered, emit(op.argsort(given["data"], -1, descending, "int32"))])
+
+    ordered, places = results(build, data)
+    wanted = np.argsort(-data if descending else data, -1, kind="stable")
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(ordered, np.take_along_axis(data, wanted, -1))
+    assert (ordered.dtype, places.dtype) == (dtype, "int32")
+
+
 @pytest.mark.parametrize("wanted", ["both", "values", "indices"])
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float32", "float64"])
 def test_the_greatest_numbers(dtype: str, wanted: str) -> None:
@@ -72,6 +91,37 @@ def test_the_greatest_numbers(dtype: str, wanted: str) -> None:
         values = array if name == "values" else np.take_along_axis(data, array, 1)
         np.testing.assert_array_equal(values, greatest)
         assert array.dtype == (dtype if name == "values" else "int64")
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("wanted", ["both", "values", "indices"])
+@pytest.mark.parametrize("count", [11, 30, 60, -1])
+def test_the_first_of_rows(count: int, wanted: str, largest: bool) -> None:
+    """Of equal ones the first first: by insertion, of those that may be among them, or of all."""
+    data = np.random.default_rng(0).integers(0, 40, (2, 3, 90)).astype("float32")
+    order = np.argsort(-data if largest else data, axis=-1, kind="stable")[..., : count % 91]
+    expected = {"values": np.take_along_axis(data, order, -1), "indices": order.astype("int32")}
+
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return op.topk(given["data"], count, -1, wanted, largest, "int32")
+
+    found = results(build, data)
+    for name, have in zip(expected if wanted == "both" else [wanted], found, strict=True):
+        np.testing.assert_array_equal(have, expected[name])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "axis", "is_ours"),
+    [("float32", -1, True), ("int32", 1, True), ("float32", 0, False), ("int64", -1, False)],
+)
+def test_other_sorts_are_left_to_tvm(dtype: str, axis: int, is_ours: bool) -> None:
+    def build(emit: Any, given: dict[str, relax.Var]) -> Any:
+        return op.topk(given["data"], 3, axis, "both", True, "int32")
+
+    module = module_of(build, dtype=dtype, data=(6, 30))
+    legalized = relax.transform.LegalizeOps(legalization_map())(module)
+    names = {variable.name_hint for variable in legalized.get_global_vars()}
+    assert names == ({"main", "topk"} if is_ours else {"main"})
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "int32", "float32"])
