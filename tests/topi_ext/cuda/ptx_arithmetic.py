@@ -44,11 +44,18 @@ def _only(instruction: Instruction, *known: str) -> None:
 
 
 def _sum(function: Callable[..., Any]) -> Callable[[Instruction], Step]:
-    """add, sub and mul of floating-point numbers, rounded to the nearest; add and sub of integers."""
+    """add, sub and mul of floating-point numbers, rounded to the nearest or towards zero; add and sub of
+    integers.
+    """
 
     def make(instruction: Instruction) -> Step:
-        _only(instruction, "rn", "ftz")
-        return _apply(function, 2)(instruction)
+        _only(instruction, "rn", "rz", "ftz")
+        return _apply(inwards if "rz" in instruction.words else function, 2)(instruction)
+
+    def inwards(one: Any, two: Any) -> Any:
+        value = np.asarray(function(one, two))
+        exact = function(np.asarray(one, np.float64), np.asarray(two, np.float64))
+        return np.where(np.abs(value) > np.abs(exact), np.nextafter(value, value.dtype.type(0)), value)
 
     return make
 

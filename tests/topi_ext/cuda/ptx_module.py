@@ -218,7 +218,7 @@ class _Body:
             self._instruction(text)
 
     def _registers(self, text: str) -> None:
-        kind, names = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        kind, names = re.fullmatch(r"\.reg\s*\.(\w+)\s+(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
         for name in re.split(r"\s*,\s*", names):
             numbered = re.fullmatch(r"([%\w$]+)<(\d+)>", name)
             if numbered:

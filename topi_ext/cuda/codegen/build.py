@@ -11,6 +11,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 from topi_ext.codegen.identities import begin_with_infinity
 from topi_ext.codegen.let_bindings import flatten_bindings
 from topi_ext.cuda.codegen.approximations import approximate, approximate_functions
+from topi_ext.cuda.codegen.brain_constants import cast_infinities
 from topi_ext.cuda.codegen.byte_vectors import pack_bytes
 from topi_ext.cuda.codegen.copy_order import order_copies
 from topi_ext.cuda.codegen.dependent_launch import launch_early, wait_for_kernel_before
@@ -47,7 +48,9 @@ def _pipeline() -> tuple[Any, Any, Any]:
             return passes(tvm.transform.Sequential([*together, *ours])(module))
 
     def finish() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([approximate(approximated), *device_passes(), finalize_device()])
+        return tvm.transform.Sequential(
+            [approximate(approximated), *device_passes(), finalize_device(), cast_infinities()]
+        )
 
     return tvm.transform.module_pass(lower, 0, "topi_ext.cuda"), finalize_host, finish
 
