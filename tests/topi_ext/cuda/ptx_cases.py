@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from gpu_bulk import maps_of
 from gpu_cases import shared_size
+from gpu_memory import SimulationError
 from ptx_bulk import ENCODERS
 from ptx_machine import ORDERS, Launch, Program
 from ptx_module import parse_kernels
@@ -32,14 +33,14 @@ def program(text: str) -> Program:
 
 @tvm.instrument.pass_instrument
 class _LastPass:
-    """Keeps the device function as code generation gets it."""
+    """Keeps the device functions as code generation gets them."""
 
     def __init__(self) -> None:
-        self.device: Any = None
+        self.devices: list[Any] = []
 
     def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
         if info.name == device_passes()[-1].info.name:
-            (self.device,) = module.functions.values()
+            self.devices = [*module.functions.values()]
 
 
 class Compiled:
@@ -51,6 +52,9 @@ class Compiled:
         last = _LastPass()
         with tvm.transform.PassContext(instruments=[last]):
             source = cuda_source(func, sm)
+        if len(last.devices) > 1:
+            raise SimulationError("several kernels for one function")
+        (device,) = last.devices
         self.text = compile_ptx(source, sm.arch)
         # One launched early that does not wait would be wrong, and one that allows no other is in the way.
         words = [f"griddepcontrol.{word}" in self.text for word in ("wait", "launch_dependents")]
@@ -63,10 +67,10 @@ class Compiled:
             if node.attr_key == "thread_extent":
                 extents[str(node.node.thread_tag)] = int(node.value)
 
-        tvm_ffi.structural_walk(last.device.body, (tirx.AttrStmt, launched))
+        tvm_ffi.structural_walk(device.body, (tirx.AttrStmt, launched))
         self.sizes: Any = tuple(extents.values())
-        has_dynamic = "shared.dyn" in last.device.script()
-        self.shared_bytes = shared_size(last.device) if has_dynamic else 0
+        has_dynamic = "shared.dyn" in device.script()
+        self.shared_bytes = shared_size(device) if has_dynamic else 0
 
 
 def run_ptx(

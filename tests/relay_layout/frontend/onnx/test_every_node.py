@@ -1,50 +1,16 @@
 """ONNX's own cases of its operators: each is right, or refused in one line. Left to the sweep."""
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, numpy_helper
-from onnx.backend.test.loader import load_model_tests
+from onnx import ModelProto
 
 import relay_layout
 from relay_layout.errors import RelayLayoutError
+from tests.onnx_cases import PARTS, array_of, cases, mismatch, with_constants
 
 pytestmark = pytest.mark.slow
-
-DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
-"""Of other operators than those of networks."""
-
-UNLIKE_ONNX = {
-    "test_bitshift_left_int32_negative_shift": "shifts beyond the width are the processor's",
-    "test_bitshift_left_int32_shift_ge_width": "shifts beyond the width are the processor's",
-    "test_mod_float_edge_cases_fmod_0_float16": "the remainder of a division by infinity is NaN",
-    "test_mod_float_edge_cases_fmod_0_float32": "the remainder of a division by infinity is NaN",
-    "test_mod_float_edge_cases_fmod_0_float64": "the remainder of a division by infinity is NaN",
-    "test_resize_downsample_scales_cubic_align_corners": "corners of whole pixels, as ONNX Runtime has them",
-    "test_resize_downsample_scales_linear_align_corners": "corners of whole pixels, as ONNX Runtime has them",
-}
-
-
-PARTS = 40
-"""Tests that the cases are spread over; they are made when the first one runs."""
-
-
-def array_of(value: Any) -> np.ndarray:
-    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
-
-
-def with_constants(model: ModelProto, inputs: list[np.ndarray]) -> ModelProto:
-    """The model with inputs but the first as initializers, where they may be shapes, axes and the like."""
-    fixed = ModelProto()
-    fixed.CopyFrom(model)
-    for declared, value in list(zip(fixed.graph.input, inputs, strict=True))[1:]:
-        if value.ndim < 2:
-            fixed.graph.initializer.append(numpy_helper.from_array(value, declared.name))
-            fixed.graph.input.remove(declared)
-    return fixed
 
 
 def session_of(model: ModelProto, folder: Path) -> Any:
@@ -55,21 +21,6 @@ def session_of(model: ModelProto, folder: Path) -> Any:
     except RelayLayoutError as error:
         assert "\n" not in str(error)
         return str(error)
-
-
-@cache
-def cases() -> list[Any]:
-    found = sorted(load_model_tests(kind="node"), key=lambda case: case.name)
-    return [
-        case
-        for case in found
-        if case.name not in UNLIKE_ONNX
-        and not any(entry.domain in DOMAINS for entry in case.model.opset_import)
-        and all(
-            value.type.WhichOneof("value") == "tensor_type"
-            for value in (*case.model.graph.input, *case.model.graph.output)
-        )
-    ]
 
 
 def check(case: Any, folder: Path) -> None:
@@ -87,13 +38,8 @@ def check(case: Any, folder: Path) -> None:
             for declared, value in zip(graph.input, inputs, strict=True)
             if declared.name in known
         }
-        for have, value in zip(session.run(feed).values(), map(array_of, wanted), strict=True):
-            assert (have.shape, have.dtype) == (value.shape, value.dtype)
-            if "float" not in str(value.dtype):
-                np.testing.assert_array_equal(have, value)
-                continue
-            rtol, atol = (2e-2, 1e-2) if value.dtype.itemsize == 2 else (1e-3, 1e-5)
-            np.testing.assert_allclose(have.astype("float64"), value.astype("float64"), rtol, atol)
+        found = mismatch(list(session.run(feed).values()), [array_of(value) for value in wanted])
+        assert not found, found
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -8,6 +8,7 @@ import numpy as np
 import tvm
 from gpu_bulk import maps_of
 from gpu_cases import Run, lowered
+from gpu_memory import SimulationError
 from gpu_simulator import Grid
 from tvm import relax, tirx
 
@@ -48,6 +49,11 @@ class SimulatedNetwork:
         self.kernels = {kernel.name: kernel for kernel in kernels}
         self.operators: list[str] = []
 
+    @property
+    def inputs(self) -> list[str]:
+        """The names of what :meth:`run` takes."""
+        return [str(name) for name in self.plain["main"].attrs["input_names"]]
+
     def run(self, *inputs: np.ndarray) -> list[np.ndarray]:
         main = self.plain["main"]
         values: dict[Any, np.ndarray] = dict(zip(main.params, inputs, strict=True))
@@ -56,7 +62,8 @@ class SimulatedNetwork:
                 values[binding.var] = self._value(binding.value, values)
         result = main.body.body
         fields = result.fields if isinstance(result, relax.Tuple) else [result]
-        return [_of(field, values) for field in fields]
+        found = [_of(field, values) for field in fields]
+        return [one for each in found for one in (each if isinstance(each, list) else [each])]
 
     def _value(self, value: Any, values: dict[Any, np.ndarray]) -> Any:
         name = operator_name(value)
@@ -64,36 +71,47 @@ class SimulatedNetwork:
             return _of(value.args[0], values).reshape([int(extent) for extent in value.ty.shape])
         if name == "call_tir":
             (result,) = value.ty_args
+            types = result.fields if isinstance(result, relax.TupleType) else [result]
             arguments = [_of(argument, values) for argument in value.args[1].fields]
-            out = np.zeros([int(extent) for extent in result.shape], str(result.dtype))
-            return self._called(value.args[0], [*arguments, out])
+            outs = [np.zeros([int(extent) for extent in each.shape], str(each.dtype)) for each in types]
+            found = self._called(value.args[0], [*arguments, *outs])[len(arguments) :]
+            return found if isinstance(result, relax.TupleType) else found[0]
         if isinstance(value, relax.Tuple):
             return [_of(field, values) for field in value.fields]
+        if isinstance(value, relax.TupleGetItem):
+            return _of(value.tuple_value, values)[value.index]
+        if isinstance(value, relax.Call):
+            raise SimulationError(f"what {name} does is not simulated")
         return _of(value, values)
 
-    def _called(self, variable: Any, arrays: list[np.ndarray]) -> np.ndarray:
-        kernel = self.kernels[variable.name_hint]
+    def _called(self, variable: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """All arrays, of which the last are written."""
+        kernel = self.kernels.get(variable.name_hint)
+        if kernel is None:
+            raise SimulationError(f"TVM has several kernels for {variable.name_hint}")
         if kernel.source not in SIMULATED and self.launch is None:
             return _on_the_cpu(self.plain[variable], arrays)
         self.operators += [kernel.operator] if kernel.operator not in self.operators else []
         func = self.scheduled[variable]
         names = [parameter.name for parameter in func.params]
-        flat = dict(zip(names, (np.ascontiguousarray(array).reshape(-1) for array in arrays), strict=True))
+        if len(set(names)) < len(names):
+            raise SimulationError(f"parameters of {variable.name_hint} have one name")
+        flat = dict(zip(names, (np.array(array).reshape(-1) for array in arrays), strict=True))
         if self.launch is not None:
             self.launch(func, self.target.multiprocessor, flat)
         else:
             device = lowered(func, self.target.multiprocessor)
             Grid(device, flat | maps_of(func, flat)).run()
-        return flat[names[-1]].reshape(arrays[-1].shape)
+        return [flat[name].reshape(array.shape) for name, array in zip(names, arrays, strict=True)]
 
 
 def _of(expression: Any, values: dict[Any, np.ndarray]) -> np.ndarray:
     return constant_array(expression) if isinstance(expression, Constant) else values[expression]
 
 
-def _on_the_cpu(func: tirx.PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:
+def _on_the_cpu(func: tirx.PrimFunc, arrays: list[np.ndarray]) -> list[np.ndarray]:
     named = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
     compiled = tvm.compile(named, tvm.target.Target({"kind": "llvm"}))
     tensors = [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in arrays]
     compiled["main"](*tensors)
-    return tensors[-1].numpy()
+    return [tensor.numpy() for tensor in tensors]
