@@ -6,7 +6,7 @@ person. It travels inside the function as a block annotation, and it is the key 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from math import prod
@@ -288,6 +288,35 @@ def fields_of(workload: ConvolutionWorkload) -> dict[str, Any]:
 def volume_workload(planes: ConvolutionWorkload, depth: SpatialAxis) -> VolumeWorkload:
     """The 3-D convolution that is ``planes`` in each plane, and ``depth`` across them."""
     return VolumeWorkload(**{**fields_of(planes), "operator": "conv3d", "depth": depth})
+
+
+def workload_along(
+    image: Sequence[Any],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    **others: Any,
+) -> ConvolutionWorkload:
+    """The convolution along one to three spatial axes: columns, rows and columns, or planes of these.
+
+    One along columns alone is that of images of one row. ``padding`` lists all that is before, then all that
+    is after; ``others`` are the other fields.
+    """
+    before, after = padding[: len(image)], padding[len(image) :]
+    along = zip(image, kernel, strides, before, after, dilation, strict=True)
+    axes = [_ONE_PLANE, *(SpatialAxis(*each) for each in along)]
+    rows, columns = axes[-2:]
+    planes = ConvolutionWorkload(
+        in_height=rows.extent,
+        in_width=columns.extent,
+        kernel=(rows.taps, columns.taps),
+        strides=(rows.stride, columns.stride),
+        padding=(rows.pad_before, columns.pad_before, rows.pad_after, columns.pad_after),
+        dilation=(rows.dilation, columns.dilation),
+        **others,
+    )
+    return volume_workload(planes, axes[1]) if len(image) == len("DHW") else planes
 
 
 @dataclass(frozen=True)
