@@ -8,6 +8,8 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from tests.relax_modules import main_of
+
 Build = Callable[[Callable[[Any], relax.Var], dict[str, relax.Var]], Any]
 """Gets a function that emits a call, and the parameters by name; gives the last call."""
 
@@ -16,12 +18,9 @@ op = relax.op
 
 def module_of(build: Build, dtype: str = "float32", **shapes: tuple[Any, ...]) -> tvm.IRModule:
     """A module whose main has parameters of these shapes, and computes what ``build`` gives."""
-    builder = relax.BlockBuilder()
     parameters = {name: relax.Var(name, relax.TensorType(shape, dtype)) for name, shape in shapes.items()}
-    with builder.function("main", list(parameters.values())):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder.emit, parameters))
-        builder.emit_func_output(result)
+    with main_of(*parameters.values()) as builder:
+        builder.result = build(builder.emit, parameters)
     return builder.finalize()
 
 

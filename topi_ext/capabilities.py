@@ -33,6 +33,16 @@ def capabilities(target: tvm.target.Target) -> tirx.PrimFunc | None:
     return te.create_prim_func([told]).with_attr("tirx.is_scheduled", True)
 
 
+def with_capabilities(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """``module`` with the function, by its name, where there is one for ``target``."""
+    function = capabilities(target)
+    if function is None:
+        return module
+    module = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
+    module[CAPABILITIES] = function.with_attr("global_symbol", CAPABILITIES)
+    return module
+
+
 def features_told(function: Any, device: Any) -> frozenset[str] | None:
     """What the function says of the machine whose memory is ``device``'s; None where it cannot tell."""
     words = tvm.runtime.tensor(np.zeros(*CAPABILITY_ARGUMENT), device)

@@ -1,4 +1,4 @@
-"""What a convolution, a pooling or a layout transform *is*, apart from how it is computed.
+"""What a convolution *is*, apart from how it is computed.
 
 A workload names a kernel by mathematics and memory (operator, extents, strides, padding, dilation,
 groups, dtypes, layouts), so that it survives releases of TVM and can be read and merged by a
@@ -6,23 +6,22 @@ person. It travels inside the function as a block annotation, and it is the key 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from math import prod
 from typing import Any, NamedTuple
 
 from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
+from topi_ext.workload_text import with_tuples, workload_text
 
 ANNOTATION = "topi_ext.workload"
-"""Block annotation that carries :meth:`ConvolutionWorkload.to_json` or :meth:`PoolingWorkload.to_json`."""
+"""Block annotation that carries :meth:`ConvolutionWorkload.to_json`, or that of a pooling
+(:class:`topi_ext.other_workloads.PoolingWorkload`)."""
 
 TYPICAL = "topi_ext.usual"
 """Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
 size, as JSON, for which its knobs are chosen."""
-
-LAYOUT_TRANSFORM = "layout_transform"
 
 SEPARABLE = "separable_conv2d"
 """The operator of a :class:`SeparableWorkload`."""
@@ -254,7 +253,7 @@ class ConvolutionWorkload:
 
     @cached_property
     def _text(self) -> str:
-        return _to_json(self)
+        return workload_text(self)
 
     @staticmethod
     def from_json(text: str) -> "ConvolutionWorkload":
@@ -288,6 +287,35 @@ def fields_of(workload: ConvolutionWorkload) -> dict[str, Any]:
 def volume_workload(planes: ConvolutionWorkload, depth: SpatialAxis) -> VolumeWorkload:
     """The 3-D convolution that is ``planes`` in each plane, and ``depth`` across them."""
     return VolumeWorkload(**{**fields_of(planes), "operator": "conv3d", "depth": depth})
+
+
+def workload_along(
+    image: Sequence[Any],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    **others: Any,
+) -> ConvolutionWorkload:
+    """The convolution along one to three spatial axes: columns, rows and columns, or planes of these.
+
+    One along columns alone is that of images of one row. ``padding`` lists all that is before, then all that
+    is after; ``others`` are the other fields.
+    """
+    before, after = padding[: len(image)], padding[len(image) :]
+    along = zip(image, kernel, strides, before, after, dilation, strict=True)
+    axes = [_ONE_PLANE, *(SpatialAxis(*each) for each in along)]
+    rows, columns = axes[-2:]
+    planes = ConvolutionWorkload(
+        in_height=rows.extent,
+        in_width=columns.extent,
+        kernel=(rows.taps, columns.taps),
+        strides=(rows.stride, columns.stride),
+        padding=(rows.pad_before, columns.pad_before, rows.pad_after, columns.pad_after),
+        dilation=(rows.dilation, columns.dilation),
+        **others,
+    )
+    return volume_workload(planes, axes[1]) if len(image) == len("DHW") else planes
 
 
 @dataclass(frozen=True)
@@ -373,54 +401,6 @@ def _depthwise_kernel(data_layout: str) -> str:
     return "HWOI" if data_layout == "NHWC" else ""
 
 
-@dataclass(frozen=True)
-class PoolingWorkload:
-    """A 2-D window reduction; ``operator`` is ``max_pool2d`` or ``avg_pool2d``."""
-
-    operator: str
-    channels: int
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    layout: str
-    dtype: str
-
-    def to_json(self) -> str:
-        """One line, keys sorted."""
-        return _to_json(self)
-
-    @staticmethod
-    def from_json(text: str) -> "PoolingWorkload":
-        return PoolingWorkload(**with_tuples(json.loads(text)))
-
-
-@dataclass(frozen=True)
-class TransformWorkload:
-    """A tensor brought from one layout into another.
-
-    ``shape`` are its extents in the order of ``axes``, letters that both layouts name, such as ``NCHW``.
-    """
-
-    axes: str
-    shape: tuple[int, ...]
-    source_layout: str
-    target_layout: str
-    dtype: str
-    operator: str = LAYOUT_TRANSFORM
-
-    @property
-    def elements(self) -> int:
-        """How many elements move."""
-        return prod(self.shape)
-
-    def to_json(self) -> str:
-        """One line, keys sorted."""
-        return _to_json(self)
-
-    @staticmethod
-    def from_json(text: str) -> "TransformWorkload":
-        return TransformWorkload(**with_tuples(json.loads(text)))
-
-
 def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int) -> int:
     """Lanes of the kernel's vectors of outputs if ``channels`` do not fill them; else 0.
 
@@ -435,39 +415,3 @@ def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int
     if axis != "O" or lanes == 0 or physical_axes(out_layout)[-1] != ("C", 0):
         return 0
     return lanes if first == "G" or (groups == 1 and channels % lanes) else 0
-
-
-def operator_of(annotation: str) -> str:
-    """The operator a serialised workload belongs to."""
-    return str(json.loads(annotation)["operator"])
-
-
-def without_unset(kind: type[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a workload that are written: all but those of :func:`unset_fields` that are not set."""
-    unset = unset_fields(kind)
-    return {name: value for name, value in named.items() if name not in unset or value != unset[name]}
-
-
-def unset_fields(kind: type[Any]) -> dict[str, Any]:
-    """Fields of a workload that are written where they are set, so that others keep their name, and what they
-    are otherwise: flags, and numbers that are zero.
-    """
-    return {item.name: item.default for item in fields(kind) if item.default in (False, 0)}
-
-
-def _to_json(workload: Any) -> str:
-    found = {item.name: getattr(workload, item.name) for item in fields(workload)}
-    plain = {
-        key: [_plain(each) for each in value] if isinstance(value, (tuple, list)) else _plain(value)
-        for key, value in without_unset(type(workload), found).items()
-    }
-    return json.dumps(plain, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (int, str)) else str(value)
-
-
-def with_tuples(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a workload that JSON has read, which makes lists of tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}

@@ -30,15 +30,11 @@ class PeerUnavailable(RelayLayoutError):
     """A runtime whose package is not installed; the message says how to install it."""
 
 
-@dataclass(frozen=True)
-class Runner:
-    """A model ready to run on inputs that are bound already."""
+Run = Callable[[], list[Array]]
+"""A model with inputs that are bound already: a call runs it, which is what is timed, and returns its outputs
+in the graph's order."""
 
-    run: Callable[[], list[Array]]
-    """Runs once and returns the outputs in the graph's order; this call is what is timed."""
-
-
-Prepared = Callable[[Inputs], Runner]
+Prepared = Callable[[Inputs], Run]
 """A compiled model; called with the inputs, it binds them."""
 
 Prepare = Callable[[Path, int], Prepared]
@@ -105,8 +101,8 @@ def prepare_relay_layout(model_path: Path, threads: int, **options: Any) -> Prep
     else:
         session = relay_layout.load(model_path, threads=threads)
 
-    def bind(inputs: Inputs) -> Runner:
-        return Runner(lambda: list(session.run(inputs).values()))
+    def bind(inputs: Inputs) -> Run:
+        return lambda: list(session.run(inputs).values())
 
     return bind
 
@@ -122,10 +118,10 @@ def prepare_onnxruntime(onnx_path: Path, threads: int) -> Prepared:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     session = onnxruntime.InferenceSession(str(onnx_path), options, providers=["CPUExecutionProvider"])
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         # Arrays of the right type are read in place, so binding them first would gain nothing.
         feeds = dict(inputs)
-        return Runner(lambda: cast("list[Array]", session.run(None, feeds)))
+        return lambda: cast("list[Array]", session.run(None, feeds))
 
     return bind
 
@@ -149,14 +145,14 @@ def prepare_openvino(onnx_path: Path, threads: int, precision: str = "f32") -> P
     request = compiled.create_infer_request()
     outputs = list(compiled.outputs)
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         feeds = list(inputs.values())
 
         def run() -> list[Array]:
             results = request.infer(feeds, share_inputs=True, share_outputs=True)
             return [results[output] for output in outputs]
 
-        return Runner(run)
+        return run
 
     return bind
 
@@ -173,7 +169,7 @@ def prepare_torch(onnx_path: Path, threads: int, dtype: str = "float32") -> Prep
     kind = getattr(torch, dtype)
     module = convert(onnx_path).to(kind)
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         given = [to_channels_last(array) for array in inputs.values()]
         tensors = tuple(tensor.to(kind) if tensor.is_floating_point() else tensor for tensor in given)
         # Frozen and optimised traces ran faster than the eager module each time they were compared
@@ -190,7 +186,7 @@ def prepare_torch(onnx_path: Path, threads: int, dtype: str = "float32") -> Prep
                 outputs = optimized(*tensors)
                 return [(output.float() if output.dtype == kind else output).numpy() for output in outputs]
 
-        return Runner(run)
+        return run
 
     return bind
 
@@ -209,7 +205,7 @@ def prepare_tvm(onnx_path: Path, threads: int) -> Prepared:
     target = tvm.target.Target({"kind": "llvm", "mcpu": str(host.attrs["mcpu"]), "num-cores": threads})
     machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         tensors = [tvm.runtime.tensor(array) for array in inputs.values()]
 
         def run() -> list[Array]:
@@ -217,7 +213,7 @@ def prepare_tvm(onnx_path: Path, threads: int) -> Prepared:
             outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
             return [output.numpy() for output in outputs]
 
-        return Runner(run)
+        return run
 
     return bind
 

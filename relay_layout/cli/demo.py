@@ -137,7 +137,7 @@ def _difference(network: "Network", files: _Files, arrays: Mapping[str, Any], th
     from relay_layout.cli.npz import read_arrays
 
     found = read_arrays(str(files.outputs))
-    expected = find_peer(REFERENCE).prepare(files.model, threads)(arrays).run()
+    expected = find_peer(REFERENCE).prepare(files.model, threads)(arrays)()
     return relative_error([found[value.name] for value in network.outputs], expected)
 
 

@@ -10,7 +10,7 @@ from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.targets import BuildTarget
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.rule import Rule
-from topi_ext.workload import operator_of
+from topi_ext.workload_text import operator_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from tvm import relax
 from relay_layout.lower.body_lowering import Lowered, lower_each
 from relay_layout.lower.fusion.function_calls import function_calls
 from relay_layout.lower.kernel_calls import fused_calls, kernel_calls
-from relay_layout.lower.library.capabilities import with_capabilities
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.library.link import link_executable
 from relay_layout.lower.lowering_for import lowering_for
@@ -17,6 +16,7 @@ from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.targets import BuildTarget
+from topi_ext.capabilities import with_capabilities
 
 Progress = Callable[[str], None]
 """Called with one line per stage."""
@@ -63,7 +63,7 @@ def build_library(module: tvm.IRModule, target: BuildTarget, say: Progress) -> b
     lowering = lowering_for(target)
     with target.tvm_target, lowering.codegen_context():
         passes = [*lowering.launch_passes(), *machine_passes()]
-        machine = tvm.transform.Sequential(passes)(with_capabilities(module, target))
+        machine = tvm.transform.Sequential(passes)(with_capabilities(module, target.tvm_target))
         executable = generate(machine, target.tvm_target, lowering.tir_pipeline)
         code = lowering.device_code(executable)
     say("linking")

@@ -12,7 +12,8 @@ from topi_ext.cuda.winograd import WinogradGemmKnobs
 from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.workload import SEPARABLE, ConvolutionWorkload, PoolingWorkload
+from topi_ext.other_workloads import PoolingWorkload
+from topi_ext.workload import SEPARABLE, ConvolutionWorkload
 
 _IN_MANIFEST = ("function", "operators", "operator", "source", "multiplied", "gigaflop", "bytes")
 """What an artifact holds of a call, so that a profile can name what it timed."""

@@ -1,6 +1,5 @@
 """The estimated time of a convolution on a CPU, by its layouts."""
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -17,7 +16,7 @@ from relay_layout.targets.convolutions import (
 )
 from relay_layout.targets.cpu_costs import CpuCosts
 from relay_layout.targets.phases import Phases, phases_of
-from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workload import workload_along
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
 """Shares of the multiply-add peak that loops without register tiles reach, by the layout of the result:
@@ -74,35 +73,25 @@ def _tiled_us(
     ``window`` has strides, padding and dilation: the node's attributes, or phases.
     """
     facts = target.facts
-    rank = len(convolution.spatial)
     weight = convolution.weight
     if weight is not None:
         convolution, layouts = with_merged_groups(convolution, layouts)
-    packed = packed_kernel(convolution, layouts.kernel, layouts.out)
-    before, after = ints(window.padding[:rank]), ints(window.padding[rank:])
-    strides, dilation = ints(window.strides), ints(window.dilation)
-    workload = ConvolutionWorkload(
+    workload = workload_along(
+        convolution.image,
+        convolution.kernel,
+        ints(window.strides),
+        ints(window.padding),
+        ints(window.dilation),
         batch=_batch(convolution),
         in_channels=convolution.in_channels,
         out_channels=convolution.out_channels,
-        in_height=convolution.image[-2] if rank > 1 else 1,
-        in_width=convolution.image[-1],
-        kernel=_pair(convolution.kernel, 1),
-        strides=_pair(strides, 1),
-        padding=(*_pair(before, 0), *_pair(after, 0)),
-        dilation=_pair(dilation, 1),
         groups=convolution.groups,
         data_layout=layouts.data,
-        kernel_layout=packed,
+        kernel_layout=packed_kernel(convolution, layouts.kernel, layouts.out),
         out_layout=layouts.out,
         dtype=node.operands[0].dtype,
         out_dtype=node.results[0].dtype,
     )
-    if rank == len("DHW"):
-        depth = SpatialAxis(
-            convolution.image[0], convolution.kernel[0], strides[0], before[0], after[0], dilation[0]
-        )
-        workload = volume_workload(workload, depth)
     if weight is not None:
         workload = target.kernel_form(workload, weight)
     # Winograd kernels need constant weights, which are transformed at compile time.
@@ -139,8 +128,3 @@ def _share(convolution: Convolution, out: str) -> float:
 
 def _batch(convolution: Convolution) -> int:
     return convolution.batch if isinstance(convolution.batch, int) else 1
-
-
-def _pair(numbers: Sequence[int], missing: int) -> tuple[int, int]:
-    """The last two of ``numbers``, for rows and columns; ``missing`` for rows if there is only one."""
-    return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (missing, numbers[0])

@@ -22,6 +22,7 @@ from relay_layout.graph.border import DECLARED
 from relay_layout.ir import as_extent, operator_name
 from relay_layout.rewrite.canonicalize import canonicalize
 from tests.module_operators import operators
+from tests.relax_modules import main_of
 
 LAST, PLAIN = [0, 2, 3, 1], [0, 1, 2, 3]
 Emit = Callable[[relax.Expr], relax.Var]
@@ -39,12 +40,9 @@ def module_of(
 ) -> tvm.IRModule:
     """A function of one input x that lies in memory as ``inputs`` says."""
     x = relax.Var("x", relax.TensorType(shape, "float32"))
-    builder = relax.BlockBuilder()
     attributes = dict(zip(DECLARED, ([list(inputs)], [list(order) for order in outputs]), strict=True))
-    with builder.function("main", [x], attrs=attributes):
-        with builder.dataflow():
-            output = builder.emit_output(build(builder.emit, x))
-        builder.emit_func_output(output)
+    with main_of(x, attrs=attributes) as builder:
+        builder.result = build(builder.emit, x)
     return relax.transform.CanonicalizeBindings()(builder.finalize())
 
 

@@ -13,6 +13,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
 from tests.layout_graphs import execute
+from tests.relax_modules import main_of, module_giving
 
 op = relax.op
 TARGET = resolve_target("x86-64-v3", threads=2)
@@ -25,15 +26,12 @@ def constant(*shape: int) -> relax.Expr:
 
 
 def module_of(shape: Sequence[int | relax.Expr], *steps: Step) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(shape, "float32"))
     value: relax.Expr = data
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            for step in steps:
-                value = builder.emit(step(value))
-            result = builder.emit_output(relax.Tuple([value]))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        for step in steps:
+            value = builder.emit(step(value))
+        builder.result = relax.Tuple([value])
     return builder.finalize()
 
 
@@ -166,17 +164,12 @@ def test_any_batch_converts(operator: str) -> None:
 
 
 def test_weights_that_are_inputs_are_transformed() -> None:
-    builder = relax.BlockBuilder()
     shapes = ((1, 4, 5, 5), (4, 6, 3, 3))
     data, weight = (
         relax.Var(name, relax.TensorType(shape, "float32"))
         for name, shape in zip(("data", "weight"), shapes, strict=True)
     )
-    with builder.function("main", [data, weight]):
-        with builder.dataflow():
-            result = builder.emit_output(op.nn.conv2d_transpose(data, weight))
-        builder.emit_func_output(result)
-    _, report = ours(builder.finalize(), "NHWC")
+    _, report = ours(module_giving(op.nn.conv2d_transpose(data, weight), data, weight), "NHWC")
     assert (report.layout_transforms, report.layout_transforms_weights) == (2, 1)
 
 

@@ -21,6 +21,7 @@ from relay_layout.ir import (
     with_new_variables,
 )
 from relay_layout.layout.transform import apply
+from tests.relax_modules import main_of
 
 DTYPES = ("bool", "int8", "uint8", "int64", "float16", "float32", "float64")
 
@@ -122,13 +123,10 @@ def test_a_module_of_other_functions_keeps_what_else_it_says() -> None:
 def test_a_copy_shares_no_variables_though_an_extent_depends_on_a_condition() -> None:
     rows = tvm.tirx.Var("rows", "int64")
     data = relax.Var("data", relax.TensorType([1, 4, rows, 6], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data], attrs={"num_input": 1}):
-        with builder.dataflow():
-            pooled = builder.emit(relax.op.nn.avg_pool2d(data, [2, 2], [2, 2], [1, 0, 1, 1], ceil_mode=True))
-            result = builder.emit_output(relax.op.exp(pooled))
-        builder.emit_func_output(result)
-    function = builder.get()["main"]
+    with main_of(data, attrs={"num_input": 1}) as builder:
+        pooled = builder.emit(relax.op.nn.avg_pool2d(data, [2, 2], [2, 2], [1, 0, 1, 1], ceil_mode=True))
+        builder.result = relax.op.exp(pooled)
+    function = builder.finalize()["main"]
     assert "if_then_else" in str(function.ret_ty)
     copied = with_new_variables(function)
     tvm.ir.assert_structural_equal(copied, function)

@@ -15,6 +15,7 @@ import relay_layout
 from relay_layout.errors import LayoutError, VerificationError
 from relay_layout.ir import constant_array, operator_name
 from relay_layout.partition import Contract, Region, guard_partitions, partition
+from tests.relax_modules import main_of
 
 
 def randoms(*shape: int) -> np.ndarray:
@@ -91,18 +92,15 @@ def correlate(data: np.ndarray, weight: np.ndarray, padding: int) -> np.ndarray:
 def network(middle: bool = True) -> tvm.IRModule:
     """A tanh, convolutions of 5, 6 and 11 channels with relu, one of them read twice, and a sum."""
     x = relax.Var("x", relax.TensorType((2, 5, 9, 7), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            value = builder.emit(relax.op.tanh(x))
-            value = builder.emit(relax.op.nn.conv2d(value, relax.const(randoms(6, 5, 3, 3)), padding=1))
-            value = builder.emit(relax.op.nn.relu(value))
-            if middle:
-                value = builder.emit(relax.op.sigmoid(value))
-            last = builder.emit(relax.op.nn.conv2d(value, relax.const(randoms(11, 6, 1, 1))))
-            summed = builder.emit(relax.op.sum(value, axis=[1]))
-            output = builder.emit_output(relax.Tuple([last, summed]))
-        builder.emit_func_output(output)
+    with main_of(x) as builder:
+        value = builder.emit(relax.op.tanh(x))
+        value = builder.emit(relax.op.nn.conv2d(value, relax.const(randoms(6, 5, 3, 3)), padding=1))
+        value = builder.emit(relax.op.nn.relu(value))
+        if middle:
+            value = builder.emit(relax.op.sigmoid(value))
+        last = builder.emit(relax.op.nn.conv2d(value, relax.const(randoms(11, 6, 1, 1))))
+        summed = builder.emit(relax.op.sum(value, axis=[1]))
+        builder.result = relax.Tuple([last, summed])
     return builder.finalize()
 
 

@@ -19,6 +19,7 @@ from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
 from scripts import compare_relax
 from tests.layout_graphs import execute
+from tests.relax_modules import main_of
 
 op = relax.op
 TARGET = resolve_target("native", threads=2)
@@ -42,12 +43,9 @@ def conv(builder: relax.BlockBuilder, data: relax.Expr, outputs: int = 8) -> rel
 
 
 def module_of(emit: Emit) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(IMAGE.shape, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(relax.Tuple([emit(builder, data)]))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        builder.result = relax.Tuple([emit(builder, data)])
     return builder.finalize()
 
 

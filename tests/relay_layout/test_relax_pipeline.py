@@ -12,6 +12,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 TARGET = resolve_target("x86-64-v3", threads=2, shipped_records=False)
 
@@ -26,14 +27,11 @@ def functions_of(module: tvm.IRModule) -> set[str]:
 
 def module_of(weight: np.ndarray) -> tvm.IRModule:
     """A convolution with a bias."""
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((1, 16, 9, 9), "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            value = builder.emit(relax.op.nn.conv2d(image, relax.const(weight), padding=1))
-            bias = relax.const(np.ones((1, 32, 1, 1), "float32"))
-            result = builder.emit_output(builder.emit(relax.op.add(value, bias)))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        value = builder.emit(relax.op.nn.conv2d(image, relax.const(weight), padding=1))
+        bias = relax.const(np.ones((1, 32, 1, 1), "float32"))
+        builder.result = builder.emit(relax.op.add(value, bias))
     return builder.finalize()
 
 

@@ -25,6 +25,7 @@ from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import TargetOffers, resolve_target
 from scripts import conversion_time
 from scripts.conversion_time import NETWORKS, network
+from tests.relax_modules import main_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = resolve_target("x86-64-v4", threads=2)
@@ -82,16 +83,13 @@ def test_signatures_do_not_gather_with_depth(name: str) -> None:
 def transposed_at_random(operators: int, rank: int = 5) -> tvm.IRModule:
     """Transposes in ever other orders, which name a layout more each."""
     rng = random.Random(0)
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((2, 16, 3, 3, 5)[:rank], "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            value = image
-            for _ in range(operators):
-                axes = rng.sample(range(rank), rank)
-                value = builder.emit(relax.op.nn.relu(builder.emit(relax.op.permute_dims(value, axes))))
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        value = image
+        for _ in range(operators):
+            axes = rng.sample(range(rank), rank)
+            value = builder.emit(relax.op.nn.relu(builder.emit(relax.op.permute_dims(value, axes))))
+        builder.result = value
     return builder.finalize()
 
 
@@ -109,16 +107,13 @@ def test_bounded_signatures_still_convert(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def many_readers(readers: int) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((1, 32, 4, 4), "float32"))
     weight = relax.const([[[[0.5]]] * 32] * 32, "float32")
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            total = builder.emit(relax.op.nn.conv2d(image, weight))
-            for _ in range(readers):
-                total = builder.emit(relax.op.add(total, builder.emit(relax.op.nn.relu(image))))
-            result = builder.emit_output(total)
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        total = builder.emit(relax.op.nn.conv2d(image, weight))
+        for _ in range(readers):
+            total = builder.emit(relax.op.add(total, builder.emit(relax.op.nn.relu(image))))
+        builder.result = total
     return builder.finalize()
 
 
@@ -199,17 +194,14 @@ MEMORY = """
     channels, layers = int(sys.argv[1]), int(sys.argv[2])
     peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     before = peak()
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((1, channels, 8, 8), "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            value = data
-            for layer in range(layers):
-                tensor = tvm.runtime.empty((channels, channels, 3, 3), "float32")
-                np.from_dlpack(tensor)[...] = layer
-                value = builder.emit(relax.op.nn.conv2d(value, relax.const(tensor), padding=1))
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        value = data
+        for layer in range(layers):
+            tensor = tvm.runtime.empty((channels, channels, 3, 3), "float32")
+            np.from_dlpack(tensor)[...] = layer
+            value = builder.emit(relax.op.nn.conv2d(value, relax.const(tensor), padding=1))
+        builder.result = value
     module = builder.finalize()
     _, report = convert_layout(module, LayoutRequest.parse("NHWC"), resolve_target("x86-64-v4"))
     assert report.layout_transforms == 2 and report.layout_transforms_weights == 0

@@ -6,16 +6,9 @@ from dataclasses import replace
 import pytest
 from tvm import tirx
 
-from topi_ext.workload import (
-    COLUMNS,
-    PLANES,
-    ROWS,
-    ConvolutionWorkload,
-    PoolingWorkload,
-    SpatialAxis,
-    operator_of,
-    volume_workload,
-)
+from topi_ext.other_workloads import PoolingWorkload
+from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workload_text import operator_of
 
 BASE = ConvolutionWorkload(
     batch=1,

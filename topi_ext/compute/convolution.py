@@ -35,8 +35,7 @@ from topi_ext.workload import (
     TYPICAL,
     WIDENED,
     ConvolutionWorkload,
-    SpatialAxis,
-    volume_workload,
+    workload_along,
 )
 
 STORED = "stored"
@@ -149,19 +148,15 @@ def _described(workload: ConvolutionWorkload, known: ConvolutionWorkload | None)
 
 def workload_of(geometry: Geometry) -> ConvolutionWorkload:
     """What a 2-D or 3-D convolution is, as its annotation and its tuning records say it."""
-    rank = len(geometry.spatial)
-    *front, top, left = geometry.padding[:rank]
-    *behind, bottom, right = geometry.padding[rank:]
-    workload = ConvolutionWorkload(
+    return workload_along(
+        geometry.image,
+        geometry.kernel,
+        geometry.strides,
+        geometry.padding,
+        geometry.dilation,
         batch=geometry.batch,
         in_channels=geometry.in_channels,
         out_channels=geometry.out_channels,
-        in_height=geometry.image[-2],
-        in_width=geometry.image[-1],
-        kernel=(geometry.kernel[-2], geometry.kernel[-1]),
-        strides=(geometry.strides[-2], geometry.strides[-1]),
-        padding=(top, left, bottom, right),
-        dilation=(geometry.dilation[-2], geometry.dilation[-1]),
         groups=geometry.groups,
         data_layout=geometry.data_layout,
         kernel_layout=geometry.kernel_layout,
@@ -169,17 +164,6 @@ def workload_of(geometry: Geometry) -> ConvolutionWorkload:
         dtype=geometry.dtype,
         out_dtype=geometry.out_dtype,
     )
-    if not front:
-        return workload
-    depth = SpatialAxis(
-        geometry.image[0],
-        geometry.kernel[0],
-        geometry.strides[0],
-        front[0],
-        behind[0],
-        geometry.dilation[0],
-    )
-    return volume_workload(workload, depth)
 
 
 def conv3d(

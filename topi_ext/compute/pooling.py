@@ -11,7 +11,8 @@ from topi_ext.codegen.identities import MAXIMA
 from topi_ext.compute.padding import PADDING
 from topi_ext.extents import as_int, fixed, simplified
 from topi_ext.indexing import logical_extent, physical_axes
-from topi_ext.workload import ANNOTATION, PoolingWorkload
+from topi_ext.other_workloads import PoolingWorkload
+from topi_ext.workload import ANNOTATION
 
 COLUMNS = "_columns"
 """What the name of the block ends with whose elements are the columns of windows."""

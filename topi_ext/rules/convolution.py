@@ -17,8 +17,9 @@ from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.schedule.rule import Rule
 from topi_ext.spaces.any_size import shorter_knobs, whole_tile_knobs
-from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload, operator_of
+from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload
 from topi_ext.workload_facts import lanes_are_pixels
+from topi_ext.workload_text import operator_of
 
 _LOG = logging.getLogger(__name__)
 

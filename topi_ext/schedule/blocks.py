@@ -14,7 +14,8 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, nodes_of
-from topi_ext.workload import ANNOTATION, ConvolutionWorkload, operator_of, separable
+from topi_ext.workload import ANNOTATION, ConvolutionWorkload, separable
+from topi_ext.workload_text import operator_of
 
 PAIR = 2
 """Convolutions in one kernel at most; see :class:`topi_ext.workload.SeparableWorkload`."""

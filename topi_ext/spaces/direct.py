@@ -12,16 +12,9 @@ from topi_ext.indexing import block_of
 from topi_ext.knobs import ConvolutionKnobs, Order, PadAt, may_prefetch
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import multiplies_long
-from topi_ext.spaces.direct_costs import (
-    chunk_count,
-    has_byte_pixels,
-    holds_data,
-    imbalance,
-    shared_line_penalty,
-    tile_cycles,
-    traffic_cycles,
-)
+from topi_ext.spaces.direct_costs import chunk_count, imbalance, shared_line_penalty, traffic_cycles
 from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, amx_tiles, neon_tiles
+from topi_ext.spaces.register_tile import RegisterTile, has_byte_pixels
 from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_facts import (
     fuses_rows,
@@ -116,18 +109,14 @@ def _vector_loops(
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
     for width in _vector_lengths(workload, processor, lanes):
-        for tile_pixels, tile_channels in _register_tiles(
-            workload, processor, width, channel_vectors, pixels
-        ):
-            if wanted not in (None, (width, tile_pixels, tile_channels)):
+        for tile in _register_tiles(workload, processor, width, channel_vectors, pixels):
+            if wanted not in (None, (width, tile.pixels, tile.channels)):
                 continue
-            steps = _steps(workload, processor, width, tile_pixels, tile_channels)
-            cycles = tile_cycles(workload, processor, width, tile_pixels, tile_channels, steps)
-            tiles = _tiles_across(workload, lanes, tile_pixels) * _tiles_down(
-                workload, lanes, channel_vectors, tile_channels
-            )
-            cycles *= workload.planes * tiles * rows * parts_of_block(workload, width)
-            yield _TiledLoops(width, tile_pixels, tile_channels, steps, cycles)
+            steps = _steps(tile)
+            tiles = _tiles_across(workload, lanes, tile.pixels)
+            tiles *= _tiles_down(workload, lanes, channel_vectors, tile.channels)
+            tiles *= workload.planes * rows * parts_of_block(workload, width)
+            yield _TiledLoops(width, tile.pixels, tile.channels, steps, tile.cycles(steps) * tiles)
 
 
 def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:
@@ -211,17 +200,16 @@ def _tiles_down(workload: ConvolutionWorkload, lanes: int, channel_vectors: int,
 
 def _register_tiles(
     workload: ConvolutionWorkload, processor: Processor, lanes: int, channel_vectors: int, pixels: int
-) -> list[tuple[int, int]]:
-    """The (tile_pixels, tile_channels) whose accumulators and operands fit the register file together."""
-    registers = processor.registers(lanes, workload.out_dtype)
+) -> list[RegisterTile]:
+    """Those whose accumulators and operands fit the register file together."""
     group_vectors = 1 if workload.is_depthwise else max(1, channel_vectors // workload.groups)
     tiles = []
     widest = WIDEST_ROW if pixels == 1 and not processor.memory_operands else 4
     for tile_channels, tile_pixels in itertools.product(range(1, widest + 1), range(1, 29)):
         if tile_channels > group_vectors or tile_pixels > pixels:
             continue
-        accumulators = tile_channels * tile_pixels * registers
-        streams = tile_channels * registers
+        tile = RegisterTile(workload, processor, lanes, tile_pixels, tile_channels)
+        accumulators, streams = tile.accumulators, tile.streams
         in_flight = processor.registers_in_flight
         # One vector of channels lets the compiler broadcast from memory inside the multiply-add.
         operands = streams + 1 if streams > 1 else 3
@@ -234,22 +222,19 @@ def _register_tiles(
             waiting = LONG_LIVE_IN_ORDER + accumulators if in_flight else LONG_LIVE
             operands, in_flight = LONG_WEIGHTS * streams + waiting, 0
         if accumulators + operands + in_flight <= processor.vector_registers:
-            tiles.append((tile_pixels, tile_channels))
-    return tiles or [(1, 1)]
+            tiles.append(tile)
+    return tiles or [RegisterTile(workload, processor, lanes, 1, 1)]
 
 
-def _steps(
-    workload: ConvolutionWorkload, processor: Processor, lanes: int, tile_pixels: int, tile_channels: int
-) -> int:
+def _steps(tile: RegisterTile) -> int:
     """Channels of the data, or words, to load as one vector, whose lanes multiply-adds read; else 1."""
+    workload, processor = tile.workload, tile.processor
     if processor.memory_operands or multiplies_long(workload, processor):
         return 1
     if workload.word_axis and not processor.registers_in_flight:
         # Out-of-order cores issue a load beside every dot product.
         return 1
-    if not holds_data(workload, processor, lanes, tile_pixels, tile_channels):
-        return 1
-    return vector_steps(workload, tile_pixels)
+    return vector_steps(workload, tile.pixels) if tile.holds_data else 1
 
 
 def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Order, int, PadAt]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topi_ext.codegen import amx, neon_matrices
 from topi_ext.processor import Processor
-from topi_ext.spaces.direct_costs import (
+from topi_ext.spaces.register_tile import (
     IN_ORDER_LOAD_CYCLES,
     MOST_UNROLLED,
     around_tile,

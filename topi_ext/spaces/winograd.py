@@ -13,7 +13,7 @@ from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs
 from topi_ext.processor import LAST_CACHE_BYTES, Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
-from topi_ext.spaces.direct_costs import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
+from topi_ext.spaces.register_tile import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.spaces.typical_sizes import SCALES
 from topi_ext.winograd import tile_grid
 from topi_ext.workload import ConvolutionWorkload

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.errors import RelayLayoutError
@@ -15,14 +15,6 @@ from topi_ext.tune.records.record import knobs_key
 
 _WORST_ESTIMATE = 1e30
 """Cycles in place of an estimate that is no positive number, of which a model could take no logarithm."""
-
-
-class Knobs(Protocol):
-    """The knobs of any kind of kernel, as far as a tuner needs to know them."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The knobs by name, as a record stores them."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Runner
+from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Run
 from relay_layout.layout.transform import apply
 from relay_layout.runtime.peak import peak_arguments, peak_kernel
 from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload
@@ -91,7 +91,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
     knobs = knobs_from_dict(workload, job["knobs"])
     function = _load(scheduled_kernel(workload, knobs), job["target"], threads)
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         groups = job.get("groups", workload.groups)
         arrays = layer_arrays(replace(workload, groups=groups))
         data_axes, kernel_axes = f"NC{workload.spatial}", f"OI{workload.spatial}"
@@ -116,7 +116,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
             function(data, next(weights), bias, result)
             return views
 
-        return Runner(run)
+        return run
 
     return bind
 
@@ -133,7 +133,7 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
     workload = ConvolutionWorkload.from_json(_read_job(path)["workload"])
     dense = is_dense(workload)
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         arrays = layer_arrays(workload)
         with torch.inference_mode():
             call, packed = (_torch_dense if dense else _torch_convolution)(workload, arrays)
@@ -144,7 +144,7 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
             result = call(next(weights)).numpy()
             return [(result.T if dense else result).reshape(shape)]
 
-        return Runner(run)
+        return run
 
     return bind
 
@@ -221,7 +221,7 @@ def prepare_peak(path: Path, threads: int) -> Prepared:
     job = _read_job(path)
     function = _load(peak_kernel(threads, job["lanes"], job["steps"]), job["target"], threads)
 
-    def bind(inputs: Inputs) -> Runner:
+    def bind(inputs: Inputs) -> Run:
         arguments = peak_arguments(threads, job["lanes"])
         views = [np.from_dlpack(arguments[-1])]
 
@@ -229,7 +229,7 @@ def prepare_peak(path: Path, threads: int) -> Prepared:
             function(*arguments)
             return views
 
-        return Runner(run)
+        return run
 
     return bind
 

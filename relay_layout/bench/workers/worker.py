@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from relay_layout.bench.peers import Runner, find_peer
+from relay_layout.bench.peers import Run, find_peer
 from relay_layout.errors import RelayLayoutError
 from topi_ext.messages import first_line
 
@@ -34,7 +34,7 @@ class Worker:
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
         self._clock = clock
-        self._runner: Runner | None = None
+        self._network: Run | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to one request; an exception becomes an error reply."""
@@ -52,18 +52,18 @@ class Worker:
         with np.load(request["inputs"]) as stored:
             inputs = {name: stored[f"arr_{index}"] for index, name in enumerate(request["input_names"])}
         start = self._clock()
-        self._runner = peer.prepare(Path(request["model"]), int(request["threads"]))(inputs)
-        outputs = self._runner.run()
+        self._network = peer.prepare(Path(request["model"]), int(request["threads"]))(inputs)
+        outputs = self._network()
         seconds = self._clock() - start
         np.savez(request["outputs"], *(np.asarray(output) for output in outputs))
         return {"version": peer.version(), "prepare_seconds": seconds}
 
     def _run(self, settle: int, repeats: int) -> list[float]:
-        if self._runner is None:
+        if self._network is None:
             raise RuntimeError("run before prepare")
         for _ in range(settle):
-            self._runner.run()
-        return time_runs(self._runner.run, repeats, self._clock)
+            self._network()
+        return time_runs(self._network, repeats, self._clock)
 
 
 def time_runs(run: Callable[[], object], repeats: int, clock: Clock = time.perf_counter) -> list[float]:

@@ -19,11 +19,11 @@ import time
 
 import numpy as np
 
-from relay_layout.bench.peers import CallablePeer, Runner
+from relay_layout.bench.peers import CallablePeer
 
 
 def peer(name, run, **options):
-    return CallablePeer(name, lambda path, threads: lambda inputs: Runner(lambda: run(inputs)), **options)
+    return CallablePeer(name, lambda path, threads: lambda inputs: lambda: run(inputs), **options)
 
 
 def relu(inputs):

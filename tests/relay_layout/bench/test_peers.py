@@ -15,7 +15,7 @@ import pytest
 import relay_layout
 from relay_layout.bench import peers
 from relay_layout.bench.compare import ROUNDED_TOLERANCE
-from relay_layout.bench.peers import OURS, PEERS, CallablePeer, PeerUnavailable, Runner, find_peer
+from relay_layout.bench.peers import OURS, PEERS, CallablePeer, PeerUnavailable, Run, find_peer
 from relay_layout.errors import InputError
 
 INPUT = np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)
@@ -27,7 +27,7 @@ def test_peer_agrees_with_onnxruntime(name: str, convolution_model: Path) -> Non
         if PEERS[needed].missing():
             pytest.skip(f"{needed} is not installed")
     reference, other = (
-        PEERS[peer].prepare(convolution_model, 1)({"x": INPUT}).run() for peer in ("onnxruntime", name)
+        PEERS[peer].prepare(convolution_model, 1)({"x": INPUT})() for peer in ("onnxruntime", name)
     )
     assert isinstance(other, list)
     assert PEERS[name].version() != "unknown"
@@ -40,7 +40,7 @@ def test_peer_in_bfloat16_agrees_but_for_rounding(name: str, convolution_model: 
         if PEERS[needed].missing():
             pytest.skip(f"{needed} is not installed")
     reference, other = (
-        find_peer(peer).prepare(convolution_model, 1)({"x": INPUT}).run()[0] for peer in ("onnxruntime", name)
+        find_peer(peer).prepare(convolution_model, 1)({"x": INPUT})()[0] for peer in ("onnxruntime", name)
     )
     assert other.dtype == reference.dtype
     assert np.abs(other - reference).max() / np.abs(reference).max() < ROUNDED_TOLERANCE
@@ -94,7 +94,7 @@ def test_relay_layout_from_an_artifact(monkeypatch: pytest.MonkeyPatch, tmp_path
         return FakeSession()
 
     monkeypatch.setattr(relay_layout, "load", load, raising=False)
-    runner: Runner = peers.prepare_relay_layout(tmp_path / "model.artifact", 3)({"x": np.zeros(2)})
-    assert [list(output) for output in runner.run()] == [[1, 1], [2, 2]]
+    run: Run = peers.prepare_relay_layout(tmp_path / "model.artifact", 3)({"x": np.zeros(2)})
+    assert [list(output) for output in run()] == [[1, 1], [2, 2]]
     assert loaded == [(tmp_path / "model.artifact", 3)]
     assert PEERS[OURS].name == "relay-layout"

@@ -9,6 +9,7 @@ from relay_layout.choice.plan import plan_layout
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 REQUESTS = {
     "auto": LayoutRequest.parse("auto", None, None, ()),
@@ -17,15 +18,12 @@ REQUESTS = {
 
 
 def convolution_and_transpose(size: int) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("x", relax.TensorType((1, 512, size, size), "float32"))
     weight = relax.Var("w", relax.TensorType((512, 512, 3, 3), "float32"))
-    with builder.function("main", [data, weight]):
-        with builder.dataflow():
-            out = builder.emit(relax.op.nn.conv2d(data, weight, padding=1))
-            result = builder.emit_output(relax.op.permute_dims(out, (0, 2, 3, 1)))
-        builder.emit_func_output(result)
-    return canonicalize(builder.get())
+    with main_of(data, weight) as builder:
+        out = builder.emit(relax.op.nn.conv2d(data, weight, padding=1))
+        builder.result = relax.op.permute_dims(out, (0, 2, 3, 1))
+    return canonicalize(builder.finalize())
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)

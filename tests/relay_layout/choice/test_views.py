@@ -10,22 +10,20 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 
 def squeeze(pixels: int) -> tvm.IRModule:
     """A convolution of an image, bias, activation, and a second convolution."""
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((8, 32, pixels, pixels), "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            found: relax.Expr = image
-            for _ in range(2):
-                weight = relax.const(np.ones((32, 32, 1, 1), "float32"))
-                bias = relax.const(np.ones((1, 32, 1, 1), "float32"))
-                found = builder.emit(relax.op.nn.conv2d(found, weight))
-                found = builder.emit(relax.op.nn.relu(builder.emit(relax.op.add(found, bias))))
-            result = builder.emit_output(found)
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        found: relax.Expr = image
+        for _ in range(2):
+            weight = relax.const(np.ones((32, 32, 1, 1), "float32"))
+            bias = relax.const(np.ones((1, 32, 1, 1), "float32"))
+            found = builder.emit(relax.op.nn.conv2d(found, weight))
+            found = builder.emit(relax.op.nn.relu(builder.emit(relax.op.add(found, bias))))
+        builder.result = found
     return builder.finalize()
 
 

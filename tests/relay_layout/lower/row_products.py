@@ -7,6 +7,7 @@ import numpy as np
 from tvm import IRModule, relax, tirx
 
 import relay_layout
+from tests.relax_modules import main_of
 
 Extents = Sequence[int | str]
 
@@ -32,15 +33,12 @@ class RowProduct:
         symbols = {name: tirx.Var(name, "int64") for name in rows if isinstance(name, str)}
         shape = [symbols[extent] if isinstance(extent, str) else extent for extent in rows]
         data = relax.Var("x", relax.TensorType([*shape, elements], "float32"))
-        builder = relax.BlockBuilder()
-        with builder.function("main", [data]):
-            with builder.dataflow():
-                product = builder.emit(relax.op.matmul(data, relax.const(self.matrix)))
-                added = builder.emit(relax.op.add(product, relax.const(self.bias)))
-                activated = builder.emit(relax.op.nn.relu(added))
-                second = builder.emit(relax.op.matmul(activated, relax.const(self.residual)))
-                result = builder.emit_output(relax.op.add(second, activated))
-            builder.emit_func_output(result)
+        with main_of(data) as builder:
+            product = builder.emit(relax.op.matmul(data, relax.const(self.matrix)))
+            added = builder.emit(relax.op.add(product, relax.const(self.bias)))
+            activated = builder.emit(relax.op.nn.relu(added))
+            second = builder.emit(relax.op.matmul(activated, relax.const(self.residual)))
+            builder.result = relax.op.add(second, activated)
         self.module: IRModule = builder.finalize()
 
     def expected(self, data: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
+from tests.relax_modules import main_of
 from topi_ext.cuda.codegen.approximations import APPROXIMATE
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
@@ -82,22 +83,19 @@ def test_a_product_that_cannot_be_scheduled_is_reported_as_plain_loops(
 def test_products_of_other_types_keep_them(dtype: str) -> None:
     """A product of two rows, one of many, and a convolution."""
     target = resolve_target("cuda-sm_80")
-    builder = relax.BlockBuilder()
     few, many, image = (
         relax.Var(f"data{place}", relax.TensorType(shape, dtype))
         for place, shape in enumerate([(2, 8), (64, 8), (1, 9, 7, 8)])
     )
     matrix = relax.const(np.ones((8, 16)), dtype)
     kernel = relax.const(np.ones((16, 3, 3, 8)), dtype)
-    with builder.function("main", [few, many, image]):
-        with builder.dataflow():
-            found = [
-                builder.emit(relax.op.matmul(few, matrix)),
-                builder.emit(relax.op.matmul(many, matrix)),
-                builder.emit(relax.op.nn.conv2d(image, kernel, data_layout="NHWC", kernel_layout="OHWI")),
-            ]
-            result = builder.emit_output(relax.Tuple(found))
-        builder.emit_func_output(result)
+    with main_of(few, many, image) as builder:
+        found = [
+            builder.emit(relax.op.matmul(few, matrix)),
+            builder.emit(relax.op.matmul(many, matrix)),
+            builder.emit(relax.op.nn.conv2d(image, kernel, data_layout="NHWC", kernel_layout="OHWI")),
+        ]
+        builder.result = relax.Tuple(found)
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(builder.finalize())
     assert [str(field.dtype) for field in module["main"].ret_ty.fields] == [dtype] * 3
@@ -111,7 +109,6 @@ def test_depthwise_convolutions_of_more_images_than_a_grid_has_blocks_are_loops(
     """The kernel has a block for each image along the third axis."""
     target = resolve_target("cuda-sm_80")
     assert isinstance(target, CudaTarget)
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((batch, 4, 4, 8), dtype))
     weight = np.ones((8, 1, 3, 3), "int8")
     geometry = {"kernel": (3, 3), "strides": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}
@@ -120,14 +117,12 @@ def test_depthwise_convolutions_of_more_images_than_a_grid_has_blocks_are_loops(
         batch, 8, 8, 4, 4, **geometry, groups=8, **layouts, dtype=dtype, out_dtype="int32"
     )
     plain = relax.const(weight.transpose(0, 2, 3, 1).astype("float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            if dtype == "float32":
-                call = relax.op.nn.conv2d(image, plain, padding=1, groups=8, **layouts)
-            else:
-                call = integer_kernel(target)(builder, work, image, weight, 0)
-            result = builder.emit_output(call)
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        if dtype == "float32":
+            call = relax.op.nn.conv2d(image, plain, padding=1, groups=8, **layouts)
+        else:
+            call = integer_kernel(target)(builder, work, image, weight, 0)
+        builder.result = call
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(builder.finalize())
     names = [variable.name_hint for variable in module.get_global_vars()]

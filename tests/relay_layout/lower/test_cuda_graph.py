@@ -15,6 +15,7 @@ from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_pass
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.lower.stages import plan_memory
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of, module_giving
 from topi_ext.compute.ranking import top_of_rows
 
 Outputs = Callable[[Expression, Expression, Expression], Expression]
@@ -37,14 +38,11 @@ OUTPUTS: dict[str, Outputs] = {
 
 
 def captured(outputs: Outputs) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((4, 6), "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            middle = builder.emit(relax.op.nn.softmax(image))
-            last = builder.emit(relax.op.nn.softmax(middle, axis=0))
-            result = builder.emit_output(builder.normalize(outputs(image, middle, last)))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        middle = builder.emit(relax.op.nn.softmax(image))
+        last = builder.emit(relax.op.nn.softmax(middle, axis=0))
+        builder.result = builder.normalize(outputs(image, middle, last))
     target = resolve_target("cuda-sm_80", precision="fp32")
     module = builder.finalize()
     with target.tvm_target:
@@ -78,15 +76,12 @@ def test_results_are_arguments_of_the_call(name: str) -> None:
 
 
 def test_counts_of_run_time_are_refused() -> None:
-    builder = relax.BlockBuilder()
     count = relax.Var("count", relax.TensorType((1,), "int64"))
-    with builder.function("main", [count]):
-        with builder.dataflow():
-            found = builder.emit(relax.op.tensor_to_shape(count), name_hint="found")
-            symbol = tvm.tirx.Var("n", "int64")
-            builder.match_cast(found, relax.ShapeType([symbol]))
-            zeros = builder.emit_output(relax.op.zeros(relax.ShapeExpr([symbol]), "float32"))
-        builder.emit_func_output(zeros)
+    with main_of(count) as builder:
+        found = builder.emit(relax.op.tensor_to_shape(count), name_hint="found")
+        symbol = tvm.tirx.Var("n", "int64")
+        builder.match_cast(found, relax.ShapeType([symbol]))
+        builder.result = relax.op.zeros(relax.ShapeExpr([symbol]), "float32")
     with pytest.raises(TargetError) as error:
         check_extents(builder.finalize(), "cuda-sm_90")
     assert str(error.value) == (
@@ -97,14 +92,11 @@ def test_counts_of_run_time_are_refused() -> None:
 
 def test_loops_for_processors_are_refused() -> None:
     """As front ends write them for what is no operator of Relax."""
-    builder = relax.BlockBuilder()
     rows = relax.Var("rows", relax.TensorType((4, 8), "float32"))
-    with builder.function("main", [rows]):
-        with builder.dataflow():
-            top = partial(top_of_rows, count=2, largest=True)
-            found = builder.emit(builder.call_te(top, rows, primfunc_name_hint="top"))
-            result = builder.emit_output(relax.TupleGetItem(found, 0))
-        builder.emit_func_output(result)
+    with main_of(rows) as builder:
+        top = partial(top_of_rows, count=2, largest=True)
+        found = builder.emit(builder.call_te(top, rows, primfunc_name_hint="top"))
+        builder.result = relax.TupleGetItem(found, 0)
     with pytest.raises(TargetError) as error:
         check_extents(builder.finalize(), "cuda-sm_90")
     assert str(error.value) == (
@@ -114,14 +106,9 @@ def test_loops_for_processors_are_refused() -> None:
 
 
 def test_tensors_of_more_bytes_than_kernels_count_are_refused() -> None:
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((1, 1 << 15, 1 << 14), "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            result = builder.emit_output(relax.op.nn.relu(image))
-        builder.emit_func_output(result)
     with pytest.raises(TargetError) as error:
-        check_extents(builder.finalize(), "cuda-sm_90")
+        check_extents(module_giving(relax.op.nn.relu(image), image), "cuda-sm_90")
     assert str(error.value) == (
         "target cuda-sm_90: 'image' has 2.0 GiB, and kernels count the bytes of a tensor up to 2 GiB; use a "
         "smaller batch or image"

@@ -10,6 +10,7 @@ from tvm import relax
 import relay_layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution, with_merged_groups
+from tests.relax_modules import module_giving
 
 LAYOUTS = ["auto", "NHWC", "NCHW16c", "none"]
 
@@ -72,16 +73,11 @@ def test_numbers(
     rng = np.random.default_rng(groups)
     window = (kernel,) * len(extents)
     weight = rng.standard_normal((outputs, inputs // groups, *window)).astype("float32")
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((2, inputs, *extents), "float32"))
     convolve = relax.op.nn.conv2d if len(extents) == 2 else relax.op.nn.conv1d
     layout = layout if len(extents) == 2 else layout.replace("H", "")
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            value = convolve(image, relax.const(weight), strides=stride, padding=kernel // 2, groups=groups)
-            result = builder.emit_output(builder.emit(value))
-        builder.emit_func_output(result)
-    module = builder.finalize()
+    value = convolve(image, relax.const(weight), strides=stride, padding=kernel // 2, groups=groups)
+    module = module_giving(value, image)
     data = rng.standard_normal((2, inputs, *extents)).astype("float32")
     untouched = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
     expected = untouched["main"](tvm.runtime.tensor(data)).numpy()

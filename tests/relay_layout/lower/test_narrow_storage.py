@@ -19,6 +19,7 @@ from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.narrow_storage import narrow_intermediates
 from relay_layout.targets import resolve_target
 from relay_layout.targets.dense import product_workload
+from tests.relax_modules import main_of
 from topi_ext.compute.boxes import suppress_every_class
 
 TARGET = {
@@ -105,16 +106,13 @@ def test_results_are_those_of_float32_but_for_rounding(kind: str, tmp_path: Path
 def sequence() -> tvm.IRModule:
     """Two 1-D convolutions of 32 channels."""
     rng = np.random.default_rng(0)
-    builder = relax.BlockBuilder()
     data = relax.Var("input", relax.TensorType((1, 32, 45), "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            value: relax.Expr = data
-            for _ in range(2):
-                weight = rng.standard_normal((32, 32, 3)).astype("float32") / 10
-                value = builder.emit(relax.op.nn.conv1d(value, relax.const(weight), padding=1))
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        value: relax.Expr = data
+        for _ in range(2):
+            weight = rng.standard_normal((32, 32, 3)).astype("float32") / 10
+            value = builder.emit(relax.op.nn.conv1d(value, relax.const(weight), padding=1))
+        builder.result = value
     return builder.finalize()
 
 
@@ -164,15 +162,12 @@ def test_what_statements_read_stays_float32() -> None:
     shapes = {"boxes": (1, 9, 4), "scores": (1, 2, 9)}
     data = [relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()]
     scalars = [relax.const(5, "int64"), relax.const(0.5, "float32"), relax.const(0.0, "float32")]
-    builder = relax.BlockBuilder()
-    with builder.function("main", data):
-        with builder.dataflow():
-            doubled = [builder.emit(relax.op.add(one, one)) for one in data]
-            found = builder.emit(builder.call_te(suppress_every_class, *doubled, *scalars))
-            number = builder.emit(relax.TupleGetItem(found, 1))
-            again = builder.emit(relax.op.exp(builder.emit(relax.op.multiply(data[0], data[0]))))
-            result = builder.emit_output(relax.Tuple([number, again]))
-        builder.emit_func_output(result)
+    with main_of(*data) as builder:
+        doubled = [builder.emit(relax.op.add(one, one)) for one in data]
+        found = builder.emit(builder.call_te(suppress_every_class, *doubled, *scalars))
+        number = builder.emit(relax.TupleGetItem(found, 1))
+        again = builder.emit(relax.op.exp(builder.emit(relax.op.multiply(data[0], data[0]))))
+        builder.result = relax.Tuple([number, again])
     module = narrow_intermediates(relax.transform.LegalizeOps()(builder.finalize()), "float16")
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
     kinds = [
@@ -183,16 +178,13 @@ def test_what_statements_read_stays_float32() -> None:
 
 def test_coordinates_stay_float32() -> None:
     """Where to sample an image, of 56 columns by thousandths: halves of them are tenths of a pixel off."""
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((1, 16, 56, 56), "float32"))
     offset = relax.Var("offset", relax.TensorType((1, 56, 2, 56), "float32"))
-    with builder.function("main", [image, offset]):
-        with builder.dataflow():
-            grid = builder.emit(relax.op.permute_dims(offset, [0, 2, 1, 3]))
-            doubled = builder.emit(relax.op.multiply(image, image))
-            sampled = builder.emit(relax.op.image.grid_sample(doubled, grid))
-            result = builder.emit_output(relax.op.exp(sampled))
-        builder.emit_func_output(result)
+    with main_of(image, offset) as builder:
+        grid = builder.emit(relax.op.permute_dims(offset, [0, 2, 1, 3]))
+        doubled = builder.emit(relax.op.multiply(image, image))
+        sampled = builder.emit(relax.op.image.grid_sample(doubled, grid))
+        builder.result = relax.op.exp(sampled)
     lowered = relax.transform.LegalizeOps(legalization_map())(builder.finalize())
     module = narrow_intermediates(lowered, "float16")
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
@@ -203,14 +195,11 @@ def test_coordinates_stay_float32() -> None:
 @pytest.mark.parametrize("batch", [1, "n"])
 def test_views_of_constants_stay_as_they_are(batch: Any) -> None:
     """Scales of an instance norm are reshaped; the images are narrow."""
-    builder = relax.BlockBuilder()
     extent = tvm.tirx.Var(batch, "int64") if isinstance(batch, str) else batch
     image = relax.Var("x", relax.TensorType((extent, 4, 8, 8), "float32"))
     scale, shift = (relax.const(np.arange(4, dtype="float32")) for _ in range(2))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            norm = builder.emit(relax.op.nn.instance_norm(image, scale, shift, 1, [2, 3]))
-            result = builder.emit_output(relax.op.nn.relu(norm))
-        builder.emit_func_output(result)
-    compiled = relay_layout.compile(builder.get(), target=TARGET, precision="bf16")
+    with main_of(image) as builder:
+        norm = builder.emit(relax.op.nn.instance_norm(image, scale, shift, 1, [2, 3]))
+        builder.result = relax.op.nn.relu(norm)
+    compiled = relay_layout.compile(builder.finalize(), target=TARGET, precision="bf16")
     assert compiled.manifest.builds[0].target["precision"] == "bf16"

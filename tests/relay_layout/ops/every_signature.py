@@ -16,6 +16,7 @@ from relay_layout.layout import Layout
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.ops import TABLE, ConvolutionLayouts, Signature, Wanted, unchanged
 from relay_layout.rewrite.rewriter import rewrite
+from tests.relax_modules import main_of
 
 Emit = Callable[..., Any]
 """The expression under test, from the variables of the function."""
@@ -53,18 +54,14 @@ def layouts_of(value: Value) -> tuple[Layout, ...]:
 
 def function_of(emit: Emit, *inputs: np.ndarray | relax.Var) -> relax.Function:
     """A function of one variable for each input, which gives what ``emit`` makes of them."""
-    builder = relax.BlockBuilder()
     parameters = [
         one
         if isinstance(one, relax.Var)
         else relax.Var(f"x{place}", relax.TensorType(one.shape, str(one.dtype)))
         for place, one in enumerate(inputs)
     ]
-    with builder.function("main", parameters):
-        with builder.dataflow():
-            result = builder.emit(emit(*parameters))
-            result = builder.emit_output(result)
-        builder.emit_func_output(result)
+    with main_of(*parameters) as builder:
+        builder.result = builder.emit(emit(*parameters))
     module = relax.transform.Normalize()(builder.finalize())
     return module["main"]
 

@@ -10,6 +10,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
 from tests.layout_graphs import execute
+from tests.relax_modules import main_of
 from tests.relay_layout.ops.every_signature import image, integers
 
 op = relax.op
@@ -30,12 +31,9 @@ def symbolic() -> relax.TensorType:
 
 def transforms_of(emit: Emit, layout: str, kind: relax.TensorType = KNOWN) -> int:
     """Transforms that conversion leaves, once the converted module computes what the original does."""
-    builder = relax.BlockBuilder()
     data = relax.Var("data", kind)
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(relax.Tuple([emit(builder, data)]))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        builder.result = relax.Tuple([emit(builder, data)])
     module = builder.finalize()
     target = resolve_target("native", threads=2)
     converted, report = convert_layout(module, LayoutRequest.parse(layout), target)

@@ -14,6 +14,7 @@ from relay_layout.quantization import to_integers
 from relay_layout.quantization.byte_functions import EVERY_BYTE, ByteFunction, applied
 from relay_layout.quantization.lookup import LOOKUP
 from relay_layout.quantization.reals import Quantization
+from tests.relax_modules import main_of
 
 STEP = 0.05
 
@@ -96,13 +97,10 @@ def test_tables_are_looked_into_before_tensors_are_rearranged() -> None:
 def test_only_bytes_have_tables(dtype: str) -> None:
     data = relax.Var("x", relax.TensorType((1, 8), dtype))
     scale, zero_point = relax.const(0.1, "float32"), relax.const(0, dtype)
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            value = builder.emit(relax.op.sigmoid(builder.emit(relax.op.dequantize(data, scale, zero_point))))
-            point = relax.const(0, "uint8")
-            result = builder.emit_output(relax.op.quantize(value, scale, point, out_dtype="uint8"))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        value = builder.emit(relax.op.sigmoid(builder.emit(relax.op.dequantize(data, scale, zero_point))))
+        point = relax.const(0, "uint8")
+        builder.result = relax.op.quantize(value, scale, point, out_dtype="uint8")
     assert (LOOKUP in names(to_integers(builder.finalize()))) == (dtype == "uint8")
 
 

@@ -14,6 +14,7 @@ from relay_layout.frontend import from_onnx
 from relay_layout.ir import bindings_of, dtype_of, operator_name
 from relay_layout.quantization.conversion import to_integers
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 STEP = 0.05
 
@@ -162,13 +163,10 @@ def test_a_mean_of_more_bytes_than_int32_adds_up_is_one_of_floats() -> None:
     assert side**2 * 255 > np.iinfo("int32").max
     image = relax.Var("x", relax.TensorType([1, 1, side, side], "uint8"))
     scale, zero_point = relax.const(np.float32(0.1)), relax.const(np.uint8(0))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            real = builder.emit(relax.op.dequantize(image, scale, zero_point))
-            mean = builder.emit(relax.op.mean(real, [2, 3]))
-            result = builder.emit_output(relax.op.quantize(mean, scale, zero_point, out_dtype="uint8"))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        real = builder.emit(relax.op.dequantize(image, scale, zero_point))
+        mean = builder.emit(relax.op.mean(real, [2, 3]))
+        builder.result = relax.op.quantize(mean, scale, zero_point, out_dtype="uint8")
     text = to_integers(builder.finalize()).script()
     assert "R.mean(" in text and "R.sum(" not in text
 

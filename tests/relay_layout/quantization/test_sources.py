@@ -12,6 +12,7 @@ import relay_layout
 from relay_layout.ir import operator_name
 from relay_layout.quantization import to_integers
 from tests.module_operators import products
+from tests.relax_modules import main_of
 
 
 def run(module: Any, folder: Path, **inputs: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
@@ -97,12 +98,10 @@ def test_scales_that_are_computed(tmp_path: Path) -> None:
     data = relax.Var("data", relax.TensorType((2, 3, 4), "float32"))
     scale = relax.Var("scale", relax.TensorType((3,), "float32"))
     zeros = relax.const(np.array([0, 5, 200], "uint8"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data, scale], {"input_names": ["data", "scale"], "output_names": ["y"]}):
-        with builder.dataflow():
-            integers = builder.emit(relax.op.quantize(data, scale, zeros, 1, "uint8"))
-            result = builder.emit_output(relax.op.dequantize(integers, scale, zeros, 1, "float32"))
-        builder.emit_func_output(result)
+    names = {"input_names": ["data", "scale"], "output_names": ["y"]}
+    with main_of(data, scale, attrs=names) as builder:
+        integers = builder.emit(relax.op.quantize(data, scale, zeros, 1, "uint8"))
+        builder.result = relax.op.dequantize(integers, scale, zeros, 1, "float32")
     module = builder.finalize()
     assert not {"quantize", "dequantize"} & {operator_name(call) for call in calls(to_integers(module))}
     values = np.linspace(-3, 3, 24, dtype="float32").reshape(2, 3, 4)

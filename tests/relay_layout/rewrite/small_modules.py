@@ -6,6 +6,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tests.relax_modules import main_of
+
 
 def run(module: tvm.IRModule, *inputs: np.ndarray) -> np.ndarray:
     executable = tvm.compile(module, tvm.target.Target({"kind": "llvm", "opt-level": 0}))
@@ -20,10 +22,7 @@ def random(*shape: int, seed: int, positive: bool = False) -> relax.Expr:
 def module_of(
     emit: Callable[[relax.BlockBuilder, relax.Expr], relax.Expr], shape: tuple[int, ...] = (2, 3, 6, 6)
 ) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(shape, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(emit(builder, data))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        builder.result = emit(builder, data)
     return builder.finalize()

@@ -12,6 +12,7 @@ from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 TARGET = resolve_target("native", threads=2)
 WEIGHT = np.random.default_rng(0).standard_normal((8, 4, 3, 3)).astype("float32")
@@ -21,13 +22,10 @@ IMAGE = np.random.default_rng(1).standard_normal((1, 4, 6, 5)).astype("float32")
 def module(outputs: int = 1) -> relax.Function:
     """A convolution and a relu of an input called image; with two outputs both are given."""
     image = relax.Var("image", relax.TensorType((1, 4, 6, 5), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            convolved = builder.emit(relax.op.nn.conv2d(image, relax.const(WEIGHT), padding=1))
-            results = [builder.emit(relax.op.nn.relu(convolved)), convolved][:outputs]
-            output = builder.emit_output(results[0] if outputs == 1 else relax.Tuple(results))
-        builder.emit_func_output(output)
+    with main_of(image) as builder:
+        convolved = builder.emit(relax.op.nn.conv2d(image, relax.const(WEIGHT), padding=1))
+        results = [builder.emit(relax.op.nn.relu(convolved)), convolved][:outputs]
+        builder.result = results[0] if outputs == 1 else relax.Tuple(results)
     return builder.finalize()
 
 

@@ -6,6 +6,7 @@ from tvm import relax
 
 from relay_layout.rewrite.canonicalize import canonicalize
 from tests.module_operators import operators
+from tests.relax_modules import main_of
 from tests.relay_layout.rewrite.small_modules import module_of, random, run
 
 
@@ -78,15 +79,12 @@ def test_a_batch_of_one_constant_matrix_is_the_matrix(
 def test_copies_of_matrices_are_left_to_the_product(
     data: tuple[int, ...], weight: tuple[int, ...], copies: tuple[int, ...], kept: tuple[int, ...]
 ) -> None:
-    builder = relax.BlockBuilder()
     inputs = [
         relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", data), ("y", weight))
     ]
-    with builder.function("main", inputs):
-        with builder.dataflow():
-            copied = builder.emit(relax.op.broadcast_to(inputs[1], copies))
-            result = builder.emit_output(relax.op.matmul(inputs[0], copied))
-        builder.emit_func_output(result)
+    with main_of(*inputs) as builder:
+        copied = builder.emit(relax.op.broadcast_to(inputs[1], copies))
+        builder.result = relax.op.matmul(inputs[0], copied)
     module = canonicalize(builder.finalize())
     calls = [binding.value for block in module["main"].body.blocks for binding in block.bindings]
     (product,) = (call for call in calls if isinstance(call, relax.Call) and call.op.name == "relax.matmul")

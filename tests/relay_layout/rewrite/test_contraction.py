@@ -12,6 +12,7 @@ from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.contraction import product_form, terms_of
 from tests.layout_graphs import compiled
 from tests.module_operators import canonical_operators
+from tests.relax_modules import module_giving
 
 EXTENTS = {"a": 2, "b": 3, "c": 5, "d": 4, "e": 1, "f": 7}
 
@@ -24,16 +25,11 @@ def einsum(subscripts: str, constants: tuple[int, ...] = (), dtype: str = "float
         relax.Var(f"x{place}", relax.TensorType([EXTENTS[letter] for letter in term], dtype))
         for place, term in enumerate(terms)
     ]
-    builder = relax.BlockBuilder()
-    with builder.function("main", [each for place, each in enumerate(parameters) if place not in constants]):
-        with builder.dataflow():
-            given = [
-                relax.const(arrays[place]) if place in constants else each
-                for place, each in enumerate(parameters)
-            ]
-            result = builder.emit_output(relax.op.einsum(given, subscripts))
-        builder.emit_func_output(result)
-    return builder.finalize()
+    given = [
+        relax.const(arrays[place]) if place in constants else each for place, each in enumerate(parameters)
+    ]
+    left = [each for place, each in enumerate(parameters) if place not in constants]
+    return module_giving(relax.op.einsum(given, subscripts), *left)
 
 
 def operands(subscripts: str, dtype: str = "float32") -> list[np.ndarray]:
@@ -117,14 +113,9 @@ def test_a_symbolic_batch() -> None:
     batch = tvm.tirx.Var("n", "int64")
     x = relax.Var("x", relax.TensorType([batch, 3, 5, 8], "float32"))
     y = relax.Var("y", relax.TensorType([3, 6, 8], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, y]):
-        with builder.dataflow():
-            result = builder.emit_output(relax.op.einsum([x, y], "bhwc,hkc->bhwk"))
-        builder.emit_func_output(result)
     rng = np.random.default_rng(0)
     arrays = [rng.random((2, 3, 5, 8), "float32"), rng.random((3, 6, 8), "float32")]
-    found = run(builder.finalize(), arrays)
+    found = run(module_giving(relax.op.einsum([x, y], "bhwc,hkc->bhwk"), x, y), arrays)
     np.testing.assert_allclose(found, np.einsum("bhwc,hkc->bhwk", *arrays), rtol=1e-5)
 
 

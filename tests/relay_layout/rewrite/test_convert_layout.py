@@ -16,6 +16,7 @@ from relay_layout.relax_pipeline import pipeline
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of, module_giving
 
 TARGET = resolve_target("native", threads=2)
 FIXED_TARGET = resolve_target("x86-64-v3", threads=1, shipped_records=False)
@@ -233,14 +234,13 @@ def test_without_convolutions_none_can_be_skipped() -> None:
 
 
 def test_weights_given_as_parameters_are_counted_apart() -> None:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((1, 16, 9, 9), "float32"))
     kernel = relax.Var("kernel", relax.TensorType((32, 16, 3, 3), "float32"))
-    with builder.function("main", [data, kernel]):
-        with builder.dataflow():
-            result = builder.emit_output(relax.op.nn.conv2d(data, kernel, padding=1))
-        builder.emit_func_output(result)
-    _, report = convert_layout(builder.finalize(), LayoutRequest.parse("NHWC"), TARGET)
+    _, report = convert_layout(
+        module_giving(relax.op.nn.conv2d(data, kernel, padding=1), data, kernel),
+        LayoutRequest.parse("NHWC"),
+        TARGET,
+    )
     assert (report.layout_transforms, report.layout_transforms_weights) == (2, 1)
 
 
@@ -252,12 +252,9 @@ def test_explicit_kernel_layout() -> None:
 def test_symbolic_batch_converts() -> None:
     from tvm import tirx
 
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((tirx.Var("n", "int64"), 16, 9, 9), "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(residual(builder, data))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        builder.result = residual(builder, data)
     module = builder.finalize()
     _, report = convert_layout(module, LayoutRequest.parse("NCHW16c"), TARGET)
     assert report.layout_transforms == 2

@@ -14,6 +14,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, constant, constant_array
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.fold import fold_constants
+from tests.relax_modules import main_of, module_giving
 
 ARRAY = np.arange(6, dtype="float32").reshape(1, 2, 3)
 CASES = {
@@ -127,15 +128,12 @@ def test_products_of_many_multiplications_are_left(monkeypatch: pytest.MonkeyPat
 )
 def test_floats_divided_by_zero(operator: Any, dtype: str, zero: float, tmp_path: Path) -> None:
     """And then multiplied by zero; a dividend that is constant as well is no number of TVM's either."""
-    builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((4,), dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            divided = builder.emit(operator(x, relax.const(zero, dtype)))
-            times = builder.emit(relax.op.multiply(divided, relax.const(0.0, dtype)))
-            constants = builder.emit(operator(relax.const(2.0, dtype), relax.const(zero, dtype)))
-            output = builder.emit_output(relax.Tuple([divided, times, constants]))
-        builder.emit_func_output(output)
+    with main_of(x) as builder:
+        divided = builder.emit(operator(x, relax.const(zero, dtype)))
+        times = builder.emit(relax.op.multiply(divided, relax.const(0.0, dtype)))
+        constants = builder.emit(operator(relax.const(2.0, dtype), relax.const(zero, dtype)))
+        builder.result = relax.Tuple([divided, times, constants])
     relay_layout.compile(builder.finalize()).save(tmp_path / "divided.rla")
     array = np.array([1, -2, 0, np.nan], dtype)
     outputs = list(relay_layout.load(tmp_path / "divided.rla").run({"x": array}).values())
@@ -158,14 +156,11 @@ def _filled(dtype: str) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", _filled("float32"))
 def test_tensors_that_are_filled_with_zero_are_zero(kind: str, tmp_path: Path) -> None:
     x = relax.Var("x", relax.TensorType((1, 3), "float32"))
-    builder = relax.BlockBuilder()
     operators = (relax.op.divide, relax.op.floor_mod, relax.op.multiply)
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            zero = builder.emit(_filled("float32")[kind])
-            outputs = [builder.emit(operator(x, zero)) for operator in operators]
-            gv = builder.emit_output(relax.Tuple([*outputs, builder.emit(relax.op.multiply(zero, x))]))
-        builder.emit_func_output(gv)
+    with main_of(x) as builder:
+        zero = builder.emit(_filled("float32")[kind])
+        outputs = [builder.emit(operator(x, zero)) for operator in operators]
+        builder.result = relax.Tuple([*outputs, builder.emit(relax.op.multiply(zero, x))])
     relay_layout.compile(builder.finalize()).save(tmp_path / "divided.rla")
     array = np.array([[-1, np.inf, np.nan]], "float32")
     shape = np.broadcast_shapes((1, 3), {"full": (1, 3)}.get(kind, (2, 1)))
@@ -179,24 +174,14 @@ def test_tensors_that_are_filled_with_zero_are_zero(kind: str, tmp_path: Path) -
 @pytest.mark.parametrize("kind", _filled("int32"))
 def test_integers_divided_by_what_is_filled_with_zero_are_refused(kind: str) -> None:
     x = relax.Var("x", relax.TensorType((1, 3), "int32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            gv = builder.emit_output(relax.op.divide(x, builder.emit(_filled("int32")[kind])))
-        builder.emit_func_output(gv)
     with pytest.raises(ModelError, match=r"^the model divides integers by zero \(divide\)$"):
-        fold_constants(builder.finalize())
+        fold_constants(module_giving(relax.op.divide(x, _filled("int32")[kind]), x))
 
 
 def test_integers_divided_by_zero_are_refused() -> None:
-    builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((4,), "int32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            output = builder.emit_output(relax.op.floor_divide(x, relax.const(0, "int32")))
-        builder.emit_func_output(output)
     with pytest.raises(ModelError) as raised:
-        fold_constants(builder.finalize())
+        fold_constants(module_giving(relax.op.floor_divide(x, relax.const(0, "int32")), x))
     assert str(raised.value) == "the model divides integers by zero (floor_divide)"
 
 
@@ -206,20 +191,16 @@ def cast(value: relax.Expr) -> relax.Expr:
 
 def test_convolutions_have_constant_weights() -> None:
     """Of standardized weights, and of weights that gates multiply which others sum to one with."""
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((1, 3, 6, 5), "float32"))
     weight = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype("float32")
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            kernel = constant(weight)
-            centred = relax.op.subtract(kernel, relax.op.mean(kernel, [1, 2, 3], keepdims=True))
-            scaled = relax.op.divide(centred, relax.op.std(kernel, [1, 2, 3], keepdims=True))
-            gates = relax.op.nn.relu(relax.const([0.5, -1.0, 2.0], "float32"))
-            shares = relax.op.divide(gates, relax.op.add(relax.op.sum(gates), relax.const(1e-4)))
-            share = relax.op.take(shares, relax.const(2), axis=0)
-            found = relax.op.nn.conv2d(image, relax.op.multiply(scaled, share))
-            output = builder.emit_output(found)
-        builder.emit_func_output(output)
+    with main_of(image) as builder:
+        kernel = constant(weight)
+        centred = relax.op.subtract(kernel, relax.op.mean(kernel, [1, 2, 3], keepdims=True))
+        scaled = relax.op.divide(centred, relax.op.std(kernel, [1, 2, 3], keepdims=True))
+        gates = relax.op.nn.relu(relax.const([0.5, -1.0, 2.0], "float32"))
+        shares = relax.op.divide(gates, relax.op.add(relax.op.sum(gates), relax.const(1e-4)))
+        share = relax.op.take(shares, relax.const(2), axis=0)
+        builder.result = relax.op.nn.conv2d(image, relax.op.multiply(scaled, share))
     module = canonicalize(builder.finalize())
     (binding,) = module["main"].body.blocks[0].bindings
     wide = weight.astype("float64")
@@ -256,12 +237,7 @@ def test_nothing_is_computed_of_nothing(
 ) -> None:
     """No kernel has to be made for it."""
     data = relax.Var("data", relax.TensorType(shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            output = builder.emit_output(build(data))
-        builder.emit_func_output(output)
-    relay_layout.compile(builder.finalize()).save(tmp_path / "nothing.rla")
+    relay_layout.compile(module_giving(build(data), data)).save(tmp_path / "nothing.rla")
     (found,) = relay_layout.load(tmp_path / "nothing.rla").run({"data": np.ones(shape, "float32")}).values()
     np.testing.assert_array_equal(found, expected)
     assert found.shape == expected.shape

@@ -12,23 +12,21 @@ import relay_layout
 from relay_layout.ir import Emit, Expression
 from relay_layout.rewrite.canonicalize import canonicalize
 from tests.module_operators import canonical_operators
+from tests.relax_modules import main_of
 
 
 def network(rows: Callable[[Emit, relax.Var], Expression], *, bias: bool = True) -> tvm.IRModule:
     """What ``rows`` makes of the image 1x6x5x7 that a depthwise convolution computes."""
     random = np.random.default_rng(0)
     data = relax.Var("data", relax.TensorType((1, 6, 5, 7), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            weight = relax.const(random.standard_normal((6, 1, 3, 3)).astype("float32"))
-            image = builder.emit(relax.op.nn.conv2d(data, weight, padding=1, groups=6))
-            if bias:
-                vector = random.standard_normal((1, 6, 1, 1)).astype("float32")
-                image = builder.emit(relax.op.add(image, relax.const(vector)))
-            result = builder.emit_output(rows(builder.emit, image))
-        builder.emit_func_output(result)
-    return builder.get()
+    with main_of(data) as builder:
+        weight = relax.const(random.standard_normal((6, 1, 3, 3)).astype("float32"))
+        image = builder.emit(relax.op.nn.conv2d(data, weight, padding=1, groups=6))
+        if bias:
+            vector = random.standard_normal((1, 6, 1, 1)).astype("float32")
+            image = builder.emit(relax.op.add(image, relax.const(vector)))
+        builder.result = rows(builder.emit, image)
+    return builder.finalize()
 
 
 def as_rows(emit: Emit, image: relax.Var) -> relax.Var:

@@ -11,6 +11,7 @@ from tvm import relax
 
 from relay_layout.ir import operator_name
 from relay_layout.rewrite.canonicalize import canonicalize
+from tests.relax_modules import module_giving
 
 OPERATORS = {1: ("W", relax.op.nn.conv1d), 2: ("HW", relax.op.nn.conv2d), 3: ("DHW", relax.op.nn.conv3d)}
 
@@ -31,15 +32,10 @@ def convolution(
     weight = np.random.default_rng(0).integers(-3, 4, window).astype("float32")
     data = relax.Var("data", relax.TensorType(shape, "float32"))
     parameter = relax.Var("weight", relax.TensorType(window, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data] if constant else [data, parameter]):
-        with builder.dataflow():
-            layout = f"N{letters}C" if channels_last else f"NC{letters}"
-            by = relax.const(weight) if constant else parameter
-            call = operator(data, by, data_layout=layout, groups=groups, **attributes)
-            result = builder.emit_output(call)
-        builder.emit_func_output(result)
-    return builder.finalize()
+    layout = f"N{letters}C" if channels_last else f"NC{letters}"
+    by = relax.const(weight) if constant else parameter
+    call = operator(data, by, data_layout=layout, groups=groups, **attributes)
+    return module_giving(call, *[data] if constant else [data, parameter])
 
 
 def call_of(module: tvm.IRModule) -> relax.Call:
@@ -137,12 +133,7 @@ POOLINGS = {
 
 def pooling(kind: str, image: Sequence[Any], size: Sequence[int], **attributes: Any) -> tvm.IRModule:
     data = relax.Var("data", relax.TensorType([1, 2, *image], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(POOLINGS[kind, len(size)](data, size, **attributes))
-        builder.emit_func_output(result)
-    return builder.finalize()
+    return module_giving(POOLINGS[kind, len(size)](data, size, **attributes), data)
 
 
 def window_of(module: tvm.IRModule) -> tuple[list[int], list[int]]:

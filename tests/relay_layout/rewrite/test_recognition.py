@@ -14,6 +14,7 @@ from relay_layout.ir import constant
 from relay_layout.rewrite.canonicalize import canonicalize
 from tests.layout_graphs import execute
 from tests.module_operators import canonical_operators
+from tests.relax_modules import main_of
 
 Step = Callable[[Any], Any]
 RNG = np.random.default_rng(0)
@@ -24,12 +25,9 @@ def number(value: float) -> Any:
 
 
 def module_of(step: Callable[[relax.BlockBuilder, Any], Any], shape: tuple[Any, ...]) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(shape, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            output = builder.emit_output(relax.Tuple([builder.emit(step(builder, data))]))
-        builder.emit_func_output(output)
+    with main_of(data) as builder:
+        builder.result = relax.Tuple([builder.emit(step(builder, data))])
     return builder.finalize()
 
 

@@ -15,6 +15,7 @@ from relay_layout.errors import InputError, ModelError
 from relay_layout.ir import operator_name
 from relay_layout.rewrite.widening import widen
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 Emit = Callable[[relax.BlockBuilder, relax.Var], Any]
 HALVES = ("float16", "bfloat16")
@@ -22,13 +23,10 @@ RANDOM = np.random.default_rng(3)
 
 
 def module_of(emit: Emit, dtype: str = "float16", shape: tuple[int, ...] = (1, 3, 8, 8)) -> IRModule:
-    builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(shape, dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            found = builder.emit_output(emit(builder, x))
-        builder.emit_func_output(found)
-    return builder.get()
+    with main_of(x) as builder:
+        builder.result = emit(builder, x)
+    return builder.finalize()
 
 
 def calls(module: IRModule) -> list[relax.Call]:

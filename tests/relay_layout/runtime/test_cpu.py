@@ -17,6 +17,7 @@ import relay_layout
 from relay_layout.errors import RelayLayoutError
 from relay_layout.runtime import cpu
 from relay_layout.runtime.cpu import Cpu, Results, aligned, load_runtime
+from tests.relax_modules import main_of
 
 
 def address(tensor: Any) -> int:
@@ -213,12 +214,9 @@ def sorting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     x = relax.Var("x", relax.TensorType((1, 4, 8, 8), "float32"))
     weight = relax.const(np.random.default_rng(0).standard_normal((6, 4, 3, 3), dtype="float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            convolution = builder.emit(relax.op.nn.conv2d(x, weight, padding=1))
-            output = builder.emit_output(relax.op.sort(convolution, axis=1))
-        builder.emit_func_output(output)
+    with main_of(x) as builder:
+        convolution = builder.emit(relax.op.nn.conv2d(x, weight, padding=1))
+        builder.result = relax.op.sort(convolution, axis=1)
     module: tvm.IRModule = builder.finalize()
     path = tmp_path_factory.mktemp("sorting") / "network.rla"
     relay_layout.compile(module).save(path)

@@ -1,18 +1,7 @@
-"""Sessions: threads, repeated calls, several inputs and outputs."""
+"""Calls of sessions: inputs, outputs, and the memory that they are in."""
 
-import gc
-import os
-import pickle
 import resource
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +11,13 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout import host, models
-from relay_layout.artifact import read_artifact
+from relay_layout import models
 from relay_layout.compiler import CompiledModel
-from relay_layout.errors import ArtifactError, InputError, TargetError
+from relay_layout.errors import InputError
 from relay_layout.runtime import profiling
 from relay_layout.runtime import session as session_module
-from relay_layout.targets.x86 import INSTRUCTION_SETS, level_features
-
-
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runtime") / "network.rla"
-    relay_layout.compile("squeezenet1_1", input_shapes={"input": (1, 3, 64, 64)}).save(path)
-    return path
-
-
-def test_results_do_not_depend_on_threads(artifact: Path) -> None:
-    image = np.random.default_rng(0).standard_normal((1, 3, 64, 64), dtype="float32")
-    outputs = [
-        relay_layout.load(artifact, threads=threads).run({"input": image})["output"] for threads in (1, 2, 64)
-    ]
-    np.testing.assert_array_equal(outputs[0], outputs[1])
-    np.testing.assert_array_equal(outputs[0], outputs[2])
-
-
-def test_one_thread_uses_one_core(artifact: Path) -> None:
-    session = relay_layout.load(artifact, threads=1)
-    image = np.zeros((1, 3, 64, 64), "float32")
-    session.run({"input": image})
-    wall, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-    for _ in range(200):
-        session.run({"input": image})
-    after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - wall
-    # Two threads would take twice the wall time; workers of an earlier session may still be going to sleep.
-    assert after.ru_utime - before.ru_utime < 1.6 * wall
+from tests.relax_modules import main_of, module_giving
+from tests.relay_layout.runtime.random_arrays import randoms
 
 
 def resident() -> int:
@@ -65,15 +26,12 @@ def resident() -> int:
 
 
 def test_memory_does_not_grow_with_the_number_of_sizes(tmp_path: Path) -> None:
-    builder = relax.BlockBuilder()
     extents = [tvm.tirx.Var(name, "int64") for name in ("h", "w")]
     image = relax.Var("image", relax.TensorType((1, 4, *extents), "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            shrunk = builder.emit(relax.op.nn.max_pool2d(image, (3, 3), padding=(1, 1)))
-            mean = builder.emit(relax.op.mean(builder.emit(relax.op.exp(shrunk)), [2, 3]))
-            result = builder.emit_output(relax.Tuple([mean]))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        shrunk = builder.emit(relax.op.nn.max_pool2d(image, (3, 3), padding=(1, 1)))
+        mean = builder.emit(relax.op.mean(builder.emit(relax.op.exp(shrunk)), [2, 3]))
+        builder.result = relax.Tuple([mean])
     relay_layout.compile(builder.finalize()).save(tmp_path / "sizes.rla")
     session = relay_layout.load(tmp_path / "sizes.rla", threads=1)
     name, rng = session.inputs[0].name, np.random.default_rng(0)
@@ -94,10 +52,6 @@ def test_outputs_are_not_overwritten_by_the_next_call(artifact: Path) -> None:
     kept = first.copy()
     session.run({"input": images[1]})
     np.testing.assert_array_equal(first, kept)
-
-
-def randoms(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape, dtype="float32")
 
 
 def test_arrays_that_execute_gave_are_not_overwritten(artifact: Path) -> None:
@@ -214,44 +168,6 @@ def test_outputs_that_are_something_else_are_copies(tmp_path: Path) -> None:
         assert not any(np.may_share_memory(array, other) for other in arrays[:place])
 
 
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(work, index) for index in range(count)]:
-            done.result()
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_threads_do_not_disturb_each_other(artifact: Path, shared: bool) -> None:
-    images = [randoms(seed, 1, 3, 64, 64) for seed in range(4)]
-    one = relay_layout.load(artifact, threads=1)
-    expected = [one.run({"input": image})["output"] for image in images]
-
-    def work(index: int) -> None:
-        session = one if shared else relay_layout.load(artifact, threads=1 + index % 2)
-        for _ in range(20):
-            np.testing.assert_array_equal(session.run({"input": images[index]})["output"], expected[index])
-
-    in_threads(4, work)
-
-
-def test_each_session_keeps_its_number_of_threads(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the pool that TVM has for every calling thread, where libraries have none of their own."""
-    monkeypatch.setattr(session_module, "set_own_threads", lambda library, count: False)
-    monkeypatch.setattr(session_module, "cpu_count", lambda: 2)
-    set_to: list[int] = []
-    original = session_module.set_threads
-    monkeypatch.setattr(session_module, "set_threads", lambda count: (set_to.append(count), original(count)))
-    sessions = [relay_layout.load(artifact, threads=threads) for threads in (1, 2)]
-    image = {"input": randoms(0, 1, 3, 64, 64)}
-
-    def work(_: int) -> None:
-        for session in (sessions[0], sessions[0], sessions[1], sessions[1], sessions[0]):
-            session.run(image)
-
-    in_threads(1, work)
-    assert set_to == [1, 2, 1]
-
-
 def test_dynamic_shapes_in_turns(tmp_path: Path) -> None:
     relay_layout.compile(models.to_relax(models.build("squeezenet1_1", batch="n", image_size=32))).save(
         tmp_path / "n.rla"
@@ -267,12 +183,7 @@ def test_dynamic_shapes_in_turns(tmp_path: Path) -> None:
 
 def session_of(path: Path, function: Callable[..., Any], *inputs: relax.Var) -> relay_layout.Session:
     """A session of what ``function`` builds of the inputs, to which it adds nothing else."""
-    builder = relax.BlockBuilder()
-    with builder.function("main", list(inputs)):
-        with builder.dataflow():
-            result = builder.emit_output(function(*inputs))
-        builder.emit_func_output(result)
-    relay_layout.compile(builder.finalize(), desired_layout="none").save(path)
+    relay_layout.compile(module_giving(function(*inputs), *inputs), desired_layout="none").save(path)
     return relay_layout.load(path)
 
 
@@ -312,73 +223,6 @@ def test_booleans(tmp_path: Path) -> None:
     session = session_of(tmp_path / "model.rla", relax.op.logical_not, tensor("x", 3, dtype="bool"))
     (output,) = session.run({"x": np.array([True, False, True])}).values()
     assert output.tolist() == [False, True, False]
-
-
-X86 = pytest.mark.skipif(host.architecture() != "x86_64", reason="compiles for x86-64 levels")
-
-
-@pytest.fixture(scope="module")
-def levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runtime") / "levels.rla"
-    compiled = relay_layout.compile(small_network(), target=["x86-64-v2", "x86-64-v3", "x86-64-v4"])
-    compiled.save(path)
-    return path
-
-
-def small_network() -> tvm.IRModule:
-    """A convolution with a bias, which all targets take as it is, and a weight, which each blocks."""
-    builder = models.NetworkBuilder("small")
-    image = builder.input("input", (1, 32, 10, 10))
-    return models.to_relax(
-        builder.build({"output": builder.convolution(image, "convolution", 32, 3, bias=True)})
-    )
-
-
-@X86
-def test_the_last_target_that_this_machine_has_is_run(levels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    features = host.cpu_features() or frozenset()
-    best = [name for name in INSTRUCTION_SETS if set(level_features(name)) <= features][-1]
-    assert relay_layout.load(levels).target == best
-    monkeypatch.setattr(host, "cpu_features", lambda: features - {"avx512vl"})
-    assert relay_layout.load(levels).target in ("x86-64-v2", "x86-64-v3")
-    monkeypatch.setattr(host, "cpu_features", lambda: features - {"avx2"})
-    assert relay_layout.load(levels).target == "x86-64-v2"
-    monkeypatch.setattr(host, "cpu_features", lambda: features - {"ssse3"})
-    with pytest.raises(ArtifactError) as raised:
-        relay_layout.load(levels)
-    assert str(raised.value).startswith(
-        f"{levels}: this machine runs none of its targets: x86-64-v2 (needs CPU feature ssse3 which"
-    )
-
-
-@X86
-def test_all_targets_agree_and_share_weights(levels: Path) -> None:
-    image = np.random.default_rng(0).standard_normal((1, 32, 10, 10), dtype="float32")
-    manifest = read_artifact(levels).manifest
-    names = [build.name for build in manifest.builds]
-    assert names == ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
-    runnable = [name for name in names if set(level_features(name)) <= (host.cpu_features() or frozenset())]
-    outputs = [relay_layout.load(levels, target=name).run({"input": image})["output"] for name in runnable]
-    for output in outputs[1:]:
-        np.testing.assert_allclose(output, outputs[0], rtol=1e-4, atol=1e-4)
-    entries = [entry for build in manifest.builds for entry in build.weights]
-    stored = {(entry.offset, entry.nbytes) for entry in entries}
-    assert sum(size for _, size in stored) < sum(entry.nbytes for entry in entries)
-
-
-def test_lists_of_targets_that_cannot_be_compiled_for() -> None:
-    with pytest.raises(TargetError) as twice:
-        relay_layout.compile(small_network(), target=["native", "native"])
-    assert str(twice.value) == "target native is given twice"
-    with pytest.raises(TargetError) as none:
-        relay_layout.compile(small_network(), target=[])
-    assert str(none.value) == "the list of targets is empty"
-
-
-def test_threads_must_be_positive(artifact: Path) -> None:
-    with pytest.raises(InputError) as raised:
-        relay_layout.load(artifact, threads=0)
-    assert str(raised.value) == "threads: expected a whole number from 1 on, got 0"
 
 
 def test_several_inputs_and_outputs_keep_their_names(tmp_path: Path) -> None:
@@ -421,147 +265,9 @@ def test_kernels_of_a_gpu_are_not_timed_one_by_one(artifact: Path, monkeypatch: 
     assert str(raised.value) == "target native: kernels of a GPU cannot be timed one by one"
 
 
-def test_threads_of_a_session_end_with_it(artifact: Path) -> None:
-    if host.cpu_count() < 2:
-        pytest.skip("one core: no thread is started")
-    before = len(list(Path("/proc/self/task").iterdir()))
-    session = relay_layout.load(artifact, threads=2)
-    loaded = len(list(Path("/proc/self/task").iterdir()))
-    session.run({"input": randoms(0, *session.inputs[0].shape)})
-    assert len(list(Path("/proc/self/task").iterdir())) == loaded + 1
-    del session
-    gc.collect()
-    assert len(list(Path("/proc/self/task").iterdir())) <= max(before, loaded)
-
-
-def test_a_folder_for_temporary_files_that_takes_none_is_told_of(
-    artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a container whose file system is read-only."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(ArtifactError) as raised:
-        relay_layout.load(artifact)
-    message = str(raised.value)
-    assert message.startswith(f"the code cannot be loaded by way of a temporary file ({tmp_path}/gone/relay-")
-    assert message.endswith(
-        ": no such file); set $TMPDIR to a folder that takes files and is not mounted noexec, such as "
-        "/dev/shm"
-    )
-
-
-def test_a_folder_from_which_no_program_is_loaded_is_told_of(
-    artifact: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: str, **options: Any) -> None:
-        raise RuntimeError(f"Failed to load dynamic shared library {path} {path}: failed to map segment")
-
-    monkeypatch.setattr("tvm_ffi.load_module", refused)
-    with pytest.raises(ArtifactError) as raised:
-        relay_layout.load(artifact)
-    assert f"({tempfile.gettempdir()}: failed to map segment); set $TMPDIR to" in str(raised.value)
-
-
-def test_a_library_is_unloaded_with_its_session(artifact: Path) -> None:
-    """Services load networks anew for as long as they run."""
-
-    def libraries() -> int:
-        return Path("/proc/self/maps").read_text().count("/library.so")
-
-    gc.collect()
-    before = libraries()
-    session = relay_layout.load(artifact)
-    outputs = session.run({"input": randoms(0, *session.inputs[0].shape)})
-    assert libraries() > before
-    del session
-    gc.collect()
-    assert libraries() == before
-    assert np.isfinite(outputs["output"]).all()
-
-
-def test_a_child_runs_a_session_that_was_busy_when_it_was_forked(artifact: Path) -> None:
-    session = relay_layout.load(artifact, threads=2)
-    image = {"input": randoms(0, *session.inputs[0].shape)}
-    expected = session.run(image)["output"]
-    done = threading.Event()
-
-    def work() -> None:
-        while not done.is_set():
-            session.run(image)
-
-    busy = threading.Thread(target=work)
-    busy.start()
-    try:
-        for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                signal.alarm(20)
-                os._exit(int(not np.array_equal(session.run(image)["output"], expected)))
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        done.set()
-        busy.join()
-
-
-BUSY_AT_THE_END = """
-import atexit, sys, threading
-import numpy as np
-
-atexit.register(lambda: print(session.run(image)["output"].shape))
-import relay_layout
-
-session = relay_layout.load(sys.argv[1], threads=2)
-image = {"input": np.zeros(session.inputs[0].shape, "float32")}
-begun = threading.Event()
-
-def work():
-    while True:
-        session.run(image)
-        begun.set()
-
-threading.Thread(target=work, daemon=True).start()
-begun.wait()
-"""
-
-
-def test_a_process_ends_while_a_daemon_runs_a_session(artifact: Path) -> None:
-    for _ in range(3):
-        words = [sys.executable, "-c", BUSY_AT_THE_END, str(artifact)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "(1, 1000)\n", "")
-
-
 def test_what_is_shown_of_a_network_is_short(artifact: Path) -> None:
     session = relay_layout.load(artifact, threads=1)
     assert repr(session).startswith("Session(target='native', threads=1, inputs=(TensorSpec(name='input'")
     assert len(repr(session)) < 300
     assert len(repr(session.artifact)) < 2000
     assert len(repr(CompiledModel(session.artifact.manifest, session.artifact.contents))) < 2000
-
-
-def test_what_was_compiled_runs_without_a_file(artifact: Path) -> None:
-    read = read_artifact(artifact)
-    contents = [
-        replace(content, weights={name: array.copy() for name, array in content.weights.items()})
-        for content in read.contents
-    ]
-    compiled = CompiledModel(read.manifest, tuple(contents))
-    image = {"input": randoms(0, 1, 3, 64, 64)}
-    expected = relay_layout.load(artifact, threads=1).run(image)["output"]
-    np.testing.assert_array_equal(compiled.session(threads=1).run(image)["output"], expected)
-
-
-@pytest.mark.parametrize("path", [None, b"network.rla", 3])
-def test_what_is_no_path_is_said(path: Any) -> None:
-    with pytest.raises(InputError, match="loaded from the path of its file, not from "):
-        relay_layout.load(path)
-
-
-def test_sessions_are_not_pickled(artifact: Path) -> None:
-    with pytest.raises(TypeError, match="neither pickled nor copied"):
-        pickle.dumps(relay_layout.load(artifact))
-
-
-def test_a_library_without_threads_has_those_of_tvm() -> None:
-    x = tvm.te.placeholder((4,), name="x")
-    kernel = tvm.te.create_prim_func([x, tvm.te.compute((4,), lambda i: x[i] + 1, name="y")])
-    assert not session_module.set_own_threads(tvm.compile(kernel, target="llvm").mod, 2)

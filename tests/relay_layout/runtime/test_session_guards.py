@@ -14,6 +14,7 @@ from tvm import relax
 
 import relay_layout
 from relay_layout.errors import InputError
+from tests.relax_modules import main_of
 
 SHAPES: dict[str, tuple[int | str, ...]] = {
     "one channel": (1, 1, 5, 4),
@@ -104,15 +105,12 @@ def artifact(name: str, declared: tuple[int, ...] | None, folder: Path) -> Path:
         for extent in SHAPES[name]
     ]
     x = relax.Var("x", relax.TensorType(shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            doubled = builder.emit(relax.op.add(x, x))
-            turned = (
-                builder.emit(relax.op.permute_dims(doubled)) if len(shape) > 1 and 0 not in shape else doubled
-            )
-            output = builder.emit_output(relax.Tuple([doubled, turned]))
-        builder.emit_func_output(output)
+    with main_of(x) as builder:
+        doubled = builder.emit(relax.op.add(x, x))
+        turned = (
+            builder.emit(relax.op.permute_dims(doubled)) if len(shape) > 1 and 0 not in shape else doubled
+        )
+        builder.result = relax.Tuple([doubled, turned])
     options: dict[str, Any] = {}
     if declared is not None:
         options = {"input_dim_orders": {"x": declared}, "output_dim_orders": {"output_0": declared}}

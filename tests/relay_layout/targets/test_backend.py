@@ -14,6 +14,7 @@ from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import OperatorView, Requirement
 from tests.layout_graphs import execute
+from tests.relax_modules import main_of
 
 op = relax.op
 TARGET = resolve_target("native", threads=2)
@@ -49,11 +50,8 @@ def constant(*shape: int) -> Any:
 def module(build: Callable[..., Any]) -> tvm.IRModule:
     """A function of one image whose builder may emit intermediate values."""
     image = relax.Var("image", relax.TensorType(IMAGE.shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            output = builder.emit_output(relax.Tuple([builder.emit(build(builder.emit, image))]))
-        builder.emit_func_output(output)
+    with main_of(image) as builder:
+        builder.result = relax.Tuple([builder.emit(build(builder.emit, image))])
     return builder.finalize()
 
 

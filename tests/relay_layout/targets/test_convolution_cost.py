@@ -8,21 +8,15 @@ from relay_layout.graph import Node, build_graph
 from relay_layout.ir import constant
 from relay_layout.targets import resolve_target
 from relay_layout.targets.offers import TargetOffers
+from tests.relax_modules import module_giving
 
 
 def _first_layer(largest: int) -> Node:
     """Three channels of bytes by weights of up to ``largest``."""
     weight = np.random.default_rng(0).integers(-largest, largest + 1, (64, 3, 7, 7)).astype("int8")
     data = relax.Var("data", relax.TensorType([1, 3, 224, 224], "uint8"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            sums = relax.op.nn.conv2d(
-                data, constant(weight), strides=(2, 2), padding=(3, 3, 3, 3), out_dtype="int32"
-            )
-            result = builder.emit_output(sums)
-        builder.emit_func_output(result)
-    (node,) = build_graph(builder.get()["main"]).nodes
+    sums = relax.op.nn.conv2d(data, constant(weight), strides=(2, 2), padding=(3, 3, 3, 3), out_dtype="int32")
+    (node,) = build_graph(module_giving(sums, data)["main"]).nodes
     return node
 
 

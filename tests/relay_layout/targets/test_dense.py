@@ -6,22 +6,20 @@ from tvm import relax
 
 from relay_layout.graph import Node, build_graph
 from relay_layout.targets import TargetOffers, resolve_target
+from tests.relax_modules import module_giving
 
 TARGET = resolve_target("x86-64-v4", threads=2, shipped_records=False)
 
 
 def product(left: tuple[int, ...], right: tuple[int, ...], *, constant: bool = True) -> list[Node]:
     """The nodes of a product, by a constant or by a second parameter, with an activation."""
-    builder = relax.BlockBuilder()
     parameters = [relax.Var("left", relax.TensorType(left, "float32"))]
     matrix = relax.const(np.ones(right, "float32"))
     if not constant:
         matrix = relax.Var("right", relax.TensorType(right, "float32"))
         parameters.append(matrix)
-    with builder.function("main", parameters):
-        value = builder.emit(relax.op.matmul(parameters[0], matrix))
-        builder.emit_func_output(builder.emit(relax.op.nn.relu(value)))
-    return build_graph(builder.finalize()["main"]).nodes
+    value = relax.op.nn.relu(relax.op.matmul(parameters[0], matrix))
+    return build_graph(module_giving(value, *parameters)["main"]).nodes
 
 
 @pytest.mark.parametrize("rows", [(64,), (4, 16), (4, 4, 4)])

@@ -6,6 +6,7 @@ from tvm import relax
 from relay_layout.graph import Graph, build_graph
 from relay_layout.targets import resolve_target
 from relay_layout.targets.fusion import fused_operand, fusion_break_us
+from tests.relax_modules import main_of
 
 MACHINE = resolve_target("x86-64-v4", threads=2, shipped_records=False)
 SHAPE = (1, 16, 8, 8)
@@ -13,19 +14,15 @@ SHAPE = (1, 16, 8, 8)
 
 def graph_of(returned: bool) -> Graph:
     """A convolution, a bias and a ReLU; ``returned``: the sum is read once more."""
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(SHAPE, "float32"))
     weight = relax.Var("weight", relax.TensorType((16, 16, 3, 3), "float32"))
     bias = relax.Var("bias", relax.TensorType((1, 16, 1, 1), "float32"))
-    with builder.function("main", [data, weight, bias]):
-        with builder.dataflow():
-            convolved = builder.emit(relax.op.nn.conv2d(data, weight, padding=1))
-            added = builder.emit(relax.op.add(convolved, bias))
-            result = builder.emit(relax.op.nn.relu(added))
-            last = builder.emit(relax.op.multiply(result, added)) if returned else result
-            output = builder.emit_output(last)
-        builder.emit_func_output(output)
-    return build_graph(builder.get()["main"])
+    with main_of(data, weight, bias) as builder:
+        convolved = builder.emit(relax.op.nn.conv2d(data, weight, padding=1))
+        added = builder.emit(relax.op.add(convolved, bias))
+        result = builder.emit(relax.op.nn.relu(added))
+        builder.result = builder.emit(relax.op.multiply(result, added)) if returned else result
+    return build_graph(builder.finalize()["main"])
 
 
 def test_elementwise_operators_join_what_they_read() -> None:

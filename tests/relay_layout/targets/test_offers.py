@@ -9,6 +9,7 @@ from relay_layout.layout import Layout
 from relay_layout.ops.table import TABLE
 from relay_layout.targets import resolve_target
 from relay_layout.targets.offers import POOLINGS, TargetOffers
+from tests.relax_modules import module_giving
 
 TARGET = resolve_target("x86-64-v3", threads=2, shipped_records=False)
 
@@ -18,13 +19,7 @@ def pooling(name: str) -> tvm.IRModule:
     kind, rank = name.removeprefix("nn.")[:-2], int(name[-2])
     data = relax.Var("data", relax.TensorType((1, 16, *(8,) * rank), "float32"))
     build = getattr(relax.op.nn, f"{kind}{rank}d")
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            pooled = build(data, 2) if kind.startswith("adaptive") else build(data, (2,) * rank)
-            result = builder.emit_output(pooled)
-        builder.emit_func_output(result)
-    return builder.finalize()
+    return module_giving(build(data, 2 if kind.startswith("adaptive") else (2,) * rank), data)
 
 
 def test_poolings_are_those_of_the_table() -> None:

@@ -15,9 +15,10 @@ from relay_layout.graph import Value
 from relay_layout.layout import Layout
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.transform_cost import transform_price, transform_workload
+from tests.relax_modules import main_of
+from topi_ext.other_workloads import TransformWorkload
 from topi_ext.tune.records.log import write
 from topi_ext.tune.records.record import TransformRecord
-from topi_ext.workload import TransformWorkload
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")
 SHAPE = (1, 64, 28, 28)
@@ -110,16 +111,13 @@ def test_names_of_dimensions_on_record(rank: int, target: str, axes: str, named:
 
 
 def two_convolutions() -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(SHAPE, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            value = data
-            for name in ("first", "second"):
-                weight = relax.const(np.full((64, 64, 3, 3), 0.01, "float32"))
-                value = builder.emit(relax.op.nn.conv2d(value, weight, padding=1), name)
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        value = data
+        for name in ("first", "second"):
+            weight = relax.const(np.full((64, 64, 3, 3), 0.01, "float32"))
+            value = builder.emit(relax.op.nn.conv2d(value, weight, padding=1), name)
+        builder.result = value
     return builder.finalize()
 
 

@@ -22,13 +22,13 @@ from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.space import estimated_us
 from topi_ext.cuda.workload import GemmConvolution
+from topi_ext.other_workloads import TransformWorkload
 from topi_ext.tune.measuring import gpu_workers
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.log import append, load
 from topi_ext.tune.records.record import TransformRecord, TuningRecord
 from topi_ext.tune.task import Task
-from topi_ext.workload import TransformWorkload
 
 TARGET = "cuda-sm_90"
 SLOW_ROWS = 64

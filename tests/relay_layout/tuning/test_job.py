@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
+from tests.relax_modules import module_giving
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.log import write
@@ -35,12 +36,9 @@ class Slow:
 
 
 def convolution() -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType([1, 16, 8, 8], "float32"))
     weight = relax.const(tvm.runtime.tensor(np.ones((16, 16, 1, 1), "float32")), "float32")
-    with builder.function("main", [data]):
-        builder.emit_func_output(builder.emit(relax.op.nn.conv2d(data, weight)))
-    return builder.finalize()
+    return module_giving(relax.op.nn.conv2d(data, weight), data)
 
 
 def test_what_is_tuned_on_a_slower_machine_is_what_layouts_are_chosen_by(tmp_path: Path) -> None:

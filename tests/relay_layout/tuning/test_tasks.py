@@ -8,6 +8,7 @@ from tvm import relax
 
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import as_tasks, describe, model_tasks
+from tests.relax_modules import main_of
 from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
 
 
@@ -18,16 +19,15 @@ def target() -> BuildTarget:
 
 def convolutions(count: int, size: object = 14) -> tvm.IRModule:
     """A chain of equal 3x3 convolutions of 16 channels with activations, and a dense layer at its end."""
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType([1, 16, size, size], "float32"))
-    with builder.function("main", [data]):
+    with main_of(data) as builder:
         value = data
         for place in range(count):
             weight = relax.const(tvm.runtime.tensor(_ones(16, 16, 3, 3, place)), "float32")
             value = builder.emit(relax.op.nn.relu(relax.op.nn.conv2d(value, weight, padding=1)))
         pooled = builder.emit(relax.op.mean(value, [2, 3]))
         matrix = relax.const(tvm.runtime.tensor(_ones(16, 10, 0)), "float32")
-        builder.emit_func_output(builder.emit(relax.op.matmul(pooled, matrix)))
+        builder.result = relax.op.matmul(pooled, matrix)
     return builder.finalize()
 
 

@@ -18,6 +18,7 @@ from relay_layout.ops import Signature, unchanged
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.verify import verify
 from tests import layout_graphs
+from tests.relax_modules import module_giving
 from tests.relay_layout.rewrite.test_convert_layout import module_of
 from tests.relay_layout.verify.test_verify import (
     check_mutants,
@@ -199,9 +200,4 @@ def test_lists_of_updates_of_any_size_are_accepted() -> None:
         relax.Var(name, relax.TensorType(shape, dtype))
         for (name, shape), dtype in zip(shapes.items(), dtypes, strict=True)
     ]
-    builder = relax.BlockBuilder()
-    with builder.function("main", inputs):
-        with builder.dataflow():
-            put = builder.emit_output(op.scatter_elements(*inputs, axis=0))
-        builder.emit_func_output(put)
-    layout_graphs.converted_to(builder.get(), "NHWC")
+    layout_graphs.converted_to(module_giving(op.scatter_elements(*inputs, axis=0), *inputs), "NHWC")

@@ -16,6 +16,7 @@ from relay_layout.relay import transform
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.verify import verify_module
 from tests import layout_graphs
+from tests.relax_modules import module_giving
 
 op = relax.op
 
@@ -172,16 +173,12 @@ ENTRANCES: dict[str, Callable[[tvm.IRModule], Any]] = {
 
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_whatever_comes_in_is_checked(name: str) -> None:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((1, 4, 5, 5), "float32"))
     kernel = relax.Var("kernel", relax.TensorType((8, 4, 3, 3), "float32"))
-    with builder.function("main", [data, kernel]):
-        with builder.dataflow():
-            # Type inference accepts it: it rounds 8 channels up to 9.
-            result = builder.emit_output(op.nn.conv2d(data, kernel, out_layout="NCHW3c"))
-        builder.emit_func_output(result)
+    # Type inference accepts it: it rounds 8 channels up to 9.
+    module = module_giving(op.nn.conv2d(data, kernel, out_layout="NCHW3c"), data, kernel)
     with pytest.raises(VerificationError) as raised:
-        ENTRANCES[name](builder.finalize())
+        ENTRANCES[name](module)
     assert str(raised.value) == (
         "function 'main', binding 'gv' (nn.conv2d): 9 channels are provided by 'out_layout' NCHW3c, expected "
         "8 by 'kernel_layout' OIHW with 1 groups"

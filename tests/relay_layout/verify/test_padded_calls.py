@@ -15,6 +15,7 @@ from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import OperatorView, Requirement, resolve_target
 from relay_layout.verify import verify
+from tests.relax_modules import main_of
 from tests.relay_layout.verify.mutation import Mutant, mutants, rebuilt
 
 op = relax.op
@@ -38,13 +39,12 @@ def shuffled_network() -> tvm.IRModule:
         return relax.const(np.random.default_rng(0).standard_normal(shape).astype("float32"))
 
     image = relax.Var("image", relax.TensorType((2, 3, 5, 7), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [image]):
+    with main_of(image) as builder:
         first = builder.emit(op.nn.relu(builder.emit(op.nn.conv2d(image, constant(12, 3, 1, 1)))))
         split = builder.emit(op.reshape(first, (2, 3, 4, 5, 7)))
         turned = builder.emit(op.permute_dims(split, [0, 2, 1, 3, 4]))
         joined = builder.emit(op.reshape(turned, (2, 12, 5, 7)))
-        builder.emit_func_output(builder.emit(op.nn.conv2d(joined, constant(6, 12, 1, 1))))
+        builder.result = op.nn.conv2d(joined, constant(6, 12, 1, 1))
     return builder.finalize()
 
 

@@ -10,7 +10,7 @@ from tvm.target import Target
 from relay_layout.targets.dense import product_workload
 from topi_ext.processor import Processor, processor_of
 from topi_ext.spaces.direct import _tiled_loops, cheapest_direct, direct_knobs
-from topi_ext.spaces.direct_costs import conflicting_lines, tile_cycles
+from topi_ext.spaces.register_tile import RegisterTile, conflicting_lines
 from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
@@ -133,8 +133,8 @@ def test_short_sums_of_single_pixels_do_not_wait_for_each_other() -> None:
 def test_pixels_that_a_stride_skips_are_shuffled_away() -> None:
     """Two vectors of neighbours hold every other pixel of one, which takes less than 16 loads."""
     processor = processor_of(Target({"kind": "llvm", **TARGETS["avx512"]}))
-    near = tile_cycles(in_plain_rows(64, strides=(1, 1)), processor, 16, 4, 2, 1)
-    strided = tile_cycles(in_plain_rows(64, strides=(1, 2)), processor, 16, 4, 2, 1)
+    near = RegisterTile(in_plain_rows(64, strides=(1, 1)), processor, 16, 4, 2).cycles(1)
+    strided = RegisterTile(in_plain_rows(64, strides=(1, 2)), processor, 16, 4, 2).cycles(1)
     assert near < strided < 4 * near
 
 

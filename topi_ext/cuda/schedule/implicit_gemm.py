@@ -7,7 +7,6 @@ memory, so that bias, activation and residual work on runs of neighbouring chann
 whole lines.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +24,7 @@ from topi_ext.cuda.schedule.tiles import ScalarTiles, TensorTiles, Tiles, Warpgr
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import annotated_block, child_blocks, open_schedule, simplified
 
-_TILES: dict[str, Callable[[Schedule, Any, GemmConvolution, GemmKnobs, Multiprocessor], Tiles]] = {
-    "fma": ScalarTiles,
-    "dp4a": ScalarTiles,
-    "wgmma": WarpgroupTiles,
-}
+_TILES: dict[str, type[Tiles]] = {"fma": ScalarTiles, "dp4a": ScalarTiles, "wgmma": WarpgroupTiles}
 
 
 def schedule_product(
@@ -58,7 +53,7 @@ def schedule_product(
         _flatten(sch, out, workload)
         sch = open_schedule(simplified(sch.mod["main"]))
         product, out = (sch.get_sblock(name) for name in names)
-    tiles: Tiles = _TILES.get(knobs.instruction, TensorTiles)(sch, product, workload, knobs, multiprocessor)
+    tiles = _TILES.get(knobs.instruction, TensorTiles)(sch, product, workload, knobs, multiprocessor)
     tiles.copy_operands()
     for block in child_blocks(sch):
         if sch.get(block).name_hint in gathers:

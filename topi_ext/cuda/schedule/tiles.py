@@ -37,10 +37,19 @@ class Tiles:
     sum_scope: str = FRAGMENT
 
     def __init__(
-        self, sch: Schedule, workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor
+        self,
+        sch: Schedule,
+        product: Any,
+        workload: GemmConvolution,
+        knobs: GemmKnobs,
+        multiprocessor: Multiprocessor,
     ) -> None:
-        self.sch, self.workload, self.knobs = sch, workload, knobs
-        self.asynchronous = multiprocessor.has_async_copies
+        self.sch, self.workload, self.knobs, self.multiprocessor = sch, workload, knobs, multiprocessor
+        self.divide(product)
+
+    def divide(self, product: Any) -> None:
+        """The loops of the block ``product``, divided between threads."""
+        raise NotImplementedError
 
     def copy_over_threads(self, block: Any, elements: int) -> None:
         """The two innermost loops of a copy as runs of ``elements``, neighbouring runs on neighbouring
@@ -81,7 +90,7 @@ class Tiles:
             self.arrange(copy, operand)
             if self.knobs.instruction not in SWIZZLED:
                 sch.storage_align(copy, 0, axis=-2, factor=ROW_BYTES // size, offset=PAD_BYTES // size)
-            if not self.asynchronous:
+            if not self.multiprocessor.has_async_copies:
                 sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
 
     def arrange(self, copy: Any, operand: int) -> None:
@@ -107,29 +116,22 @@ class Tiles:
             return
         # A copy through registers is two statements: its loads run ahead of the product, its stores behind
         # it.
-        stages = [0, 0, last] if self.asynchronous else [0, 0, 0, 0, 1]
-        order = [0, 1, 2] if self.asynchronous else [0, 3, 1, 4, 2]
+        stages = [0, 0, last] if self.multiprocessor.has_async_copies else [0, 0, 0, 0, 1]
+        order = [0, 1, 2] if self.multiprocessor.has_async_copies else [0, 3, 1, 4, 2]
         self.sch.annotate(self.tile_loop, STAGES, stages)
         self.sch.annotate(self.tile_loop, ORDER, order)
-        if self.asynchronous and self.knobs.copies == "async":
+        if self.multiprocessor.has_async_copies and self.knobs.copies == "async":
             self.sch.annotate(self.tile_loop, "software_pipeline_async_stages", [0])
 
 
 class TensorTiles(Tiles):
     """Products by the instructions of tensor cores, each of a whole warp."""
 
-    def __init__(
-        self,
-        sch: Schedule,
-        product: Any,
-        workload: GemmConvolution,
-        knobs: GemmKnobs,
-        multiprocessor: Multiprocessor,
-    ) -> None:
-        super().__init__(sch, workload, knobs, multiprocessor)
+    def divide(self, product: Any) -> None:
+        sch, knobs, dtype = self.sch, self.knobs, self.workload.dtype
         self.inner = product
-        self.depth = multiplication(workload.dtype).depth
-        self.intrinsics = intrinsics(knobs.instruction, workload.dtype, multiprocessor.capability)
+        self.depth = multiplication(dtype).depth
+        self.intrinsics = intrinsics(knobs.instruction, dtype, self.multiprocessor.capability)
         self.sum_scope = self.intrinsics.sum_scope
         batch, i, j, k = sch.get_loops(product)
         i, ii = sch.split(i, [None, SIDE])
@@ -178,17 +180,10 @@ class WarpgroupTiles(Tiles):
     ones that have to be rounded: all of a tile's are loaded before the first product.
     """
 
-    def __init__(
-        self,
-        sch: Schedule,
-        product: Any,
-        workload: GemmConvolution,
-        knobs: GemmKnobs,
-        multiprocessor: Multiprocessor,
-    ) -> None:
-        super().__init__(sch, workload, knobs, multiprocessor)
+    def divide(self, product: Any) -> None:
+        sch, knobs = self.sch, self.knobs
         self.inner = product
-        depth = multiplication(workload.dtype).depth
+        self.depth = depth = multiplication(self.workload.dtype).depth
         batch, i, j, k = sch.get_loops(product)
         i, ii = sch.split(i, [None, SIDE])
         j, jj = sch.split(j, [None, knobs.block_n])
@@ -200,7 +195,6 @@ class WarpgroupTiles(Tiles):
         sch.reorder(i, j, self.thread_loop, self.tile_loop, self.turn, self.step_loop)
         _bind(sch, knobs, batch, i, j, self.thread_loop)
         self.block_loop = j
-        self.depth = depth
 
     def load_operands(self) -> None:
         self.left = None
@@ -238,15 +232,8 @@ class ScalarTiles(Tiles):
 
     sum_scope = "local"
 
-    def __init__(
-        self,
-        sch: Schedule,
-        product: Any,
-        workload: GemmConvolution,
-        knobs: GemmKnobs,
-        multiprocessor: Multiprocessor,
-    ) -> None:
-        super().__init__(sch, workload, knobs, multiprocessor)
+    def divide(self, product: Any) -> None:
+        sch, knobs = self.sch, self.knobs
         self.outer = product
         batch, i, j, k = sch.get_loops(product)
         block_i, warp_i, lane_i, i = sch.split(i, [None, knobs.warps_m, LANE_ROWS, knobs.warp_m // LANE_ROWS])

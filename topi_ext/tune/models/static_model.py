@@ -22,7 +22,8 @@ from topi_ext.messages import last_line
 from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import LONG_PRODUCTS, multiplies_long
 from topi_ext.spaces.direct import vector_axes
-from topi_ext.spaces.direct_costs import MOST_UNROLLED, imbalance
+from topi_ext.spaces.direct_costs import imbalance
+from topi_ext.spaces.register_tile import MOST_UNROLLED
 from topi_ext.spaces.winograd import WinogradLoops, winograd_cycles
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.measurement import Measurement

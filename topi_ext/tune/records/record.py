@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
+from topi_ext.other_workloads import LAYOUT_TRANSFORM, TransformWorkload
 from topi_ext.tune.records.record_workload import (
     check_names,
     is_whole,
@@ -17,7 +18,7 @@ from topi_ext.tune.records.record_workload import (
     refuse,
     transform_workload,
 )
-from topi_ext.workload import LAYOUT_TRANSFORM, TransformWorkload, without_unset
+from topi_ext.workload_text import without_unset
 
 SCHEMA = 1
 """The version of the form of records, which their field ``schema`` names."""

@@ -11,15 +11,9 @@ from topi_ext.cuda.workload import DepthwiseConvolution, nhwc_class
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
-from topi_ext.workload import (
-    SeparableWorkload,
-    TransformWorkload,
-    VolumeWorkload,
-    separable,
-    unset_fields,
-    with_tuples,
-    workload_class,
-)
+from topi_ext.other_workloads import TransformWorkload
+from topi_ext.workload import SeparableWorkload, VolumeWorkload, separable, workload_class
+from topi_ext.workload_text import unset_fields, with_tuples
 
 _LARGEST_EXTENT = 1 << 31
 _LAYOUT = re.compile(r"(?=.*[A-Z])(?:[A-Z]|[1-9]\d{0,8}[a-z])+")

@@ -82,7 +82,7 @@ def results(workload: ConvolutionWorkload, winograd: bool, tmp_path: Path) -> tu
     space = (winograd_knobs if winograd else direct_knobs)(workload, processor_of(Target(TARGET)))
     _, knobs = min(space, key=lambda found: found[0])
     job = write_job(tmp_path / "job.json", workload=workload, knobs=knobs.to_dict(), target=TARGET)
-    ours, onednn = (peer.prepare(job, 1)({}).run()[0] for peer in (KERNEL, ONEDNN))
+    ours, onednn = (peer.prepare(job, 1)({})()[0] for peer in (KERNEL, ONEDNN))
     return logical_result(ours, workload), onednn
 
 
@@ -157,18 +157,18 @@ def test_calls_take_turns_with_the_copies(tmp_path: Path, monkeypatch: pytest.Mo
         "default",
         lambda *arguments: (packed.append(arguments[1]), convolve(*arguments))[1],
     )
-    runner = ONEDNN.prepare(write_job(tmp_path / "job.json", workload=PLAIN), 1)({})
+    run = ONEDNN.prepare(write_job(tmp_path / "job.json", workload=PLAIN), 1)({})
     # Before that, both memory formats were tried.
     packed.clear()
     for _ in range(6):
-        runner.run()
+        run()
     assert len({id(weight) for weight in packed}) == 3
     assert [id(weight) for weight in packed[:3]] == [id(weight) for weight in packed[3:]]
 
 
 def test_the_sums_of_the_peak_stay_finite(tmp_path: Path) -> None:
     job = write_job(tmp_path / "job.json", target=TARGET, lanes=8, steps=200)
-    (sums,) = PEAK.prepare(job, 1)({}).run()
+    (sums,) = PEAK.prepare(job, 1)({})()
     assert sums.shape == (1, CHAINS, 8)
     np.testing.assert_allclose(sums, 1.0, rtol=1e-6)
 

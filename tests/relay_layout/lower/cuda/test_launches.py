@@ -10,6 +10,7 @@ from tvm import relax
 
 from relay_layout import models
 from relay_layout.models.squeeze_excitation import squeeze_excite
+from tests.relax_modules import main_of
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 
 
@@ -56,15 +57,12 @@ def test_a_squeeze_block_is_four_kernels(batch: int, precision: str) -> None:
 
 
 def test_layer_norm_and_softmax_are_kernels_of_ours() -> None:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((2, 5, 48), "float32"))
     scale, shift = np.random.default_rng(1).standard_normal((2, 48)).astype("float32")
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            constants = relax.const(scale), relax.const(shift)
-            found = builder.emit(relax.op.nn.layer_norm(data, *constants, axes=[-1]))
-            result = builder.emit_output(relax.op.nn.softmax(found))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        constants = relax.const(scale), relax.const(shift)
+        found = builder.emit(relax.op.nn.layer_norm(data, *constants, axes=[-1]))
+        builder.result = relax.op.nn.softmax(found)
     feed = np.random.default_rng(0).standard_normal((2, 5, 48)).astype("float32")
     simulated = SimulatedNetwork(builder.finalize(), "cuda-sm_80")
     (found,) = simulated.run(feed)
@@ -79,14 +77,11 @@ def test_layer_norm_and_softmax_are_kernels_of_ours() -> None:
 
 def test_rows_of_float16_are_copied_as_they_are() -> None:
     """Asynchronously, not read, made float32, rounded again and stored by every thread."""
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((2, 5, 32), "float32"))
     first, second = np.random.default_rng(1).standard_normal((2, 32, 32)).astype("float32")
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            found = builder.emit(relax.op.nn.relu(relax.op.matmul(data, relax.const(first))))
-            result = builder.emit_output(relax.op.matmul(found, relax.const(second)))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        found = builder.emit(relax.op.nn.relu(relax.op.matmul(data, relax.const(first))))
+        builder.result = relax.op.matmul(found, relax.const(second))
     feed = np.random.default_rng(0).standard_normal((2, 5, 32)).astype("float32")
     simulated = SimulatedNetwork(builder.finalize(), "cuda-sm_80", "fp16")
     (found,) = simulated.run(feed)

@@ -6,19 +6,17 @@ from tvm_ffi import structural_equal
 
 from relay_layout.ir import operator_name
 from relay_layout.lower.dynamic_shapes.definitions import define_before_use
+from tests.relax_modules import main_of
 
 
 def module_of(order: list[int]) -> tvm.IRModule:
     """The places up to a number that is known at run time, with the bindings in some order."""
     number, extent = relax.Var("number", relax.TensorType((1,), "int64")), tirx.Var("n", "int64")
-    builder = relax.BlockBuilder()
-    with builder.function("main", [number]):
-        with builder.dataflow():
-            shape = builder.emit(relax.op.tensor_to_shape(number))
-            builder.match_cast(shape, relax.ShapeType([extent]))
-            places = builder.emit(relax.op.arange(0, extent, 1, "int64"))
-            result = builder.emit_output(relax.op.negative(places))
-        builder.emit_func_output(result)
+    with main_of(number) as builder:
+        shape = builder.emit(relax.op.tensor_to_shape(number))
+        builder.match_cast(shape, relax.ShapeType([extent]))
+        places = builder.emit(relax.op.arange(0, extent, 1, "int64"))
+        builder.result = relax.op.negative(places)
     module = builder.finalize()
     main = module["main"]
     (block,) = main.body.blocks
@@ -50,13 +48,10 @@ def test_extents_of_parameters_are_defined_already() -> None:
     """A cast that names one defines it no second time."""
     extent = tirx.Var("n", "int64")
     data = relax.Var("data", relax.TensorType((extent,), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            doubled = builder.emit(relax.op.add(data, data))
-            shape = builder.emit(relax.op.shape_of(doubled))
-            builder.match_cast(shape, relax.ShapeType([extent]))
-            result = builder.emit_output(relax.op.negative(doubled))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        doubled = builder.emit(relax.op.add(data, data))
+        shape = builder.emit(relax.op.shape_of(doubled))
+        builder.match_cast(shape, relax.ShapeType([extent]))
+        builder.result = relax.op.negative(doubled)
     module = builder.finalize()
     assert names(define_before_use(module)) == ["add", "shape_of", "cast", "negative"]

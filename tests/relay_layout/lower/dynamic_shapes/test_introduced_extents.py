@@ -7,6 +7,7 @@ from tvm import IRModule, relax, te, tirx
 
 from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_of_new_extents
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
+from tests.relax_modules import main_of, module_giving
 
 
 def legalized(*, introduces: bool) -> IRModule:
@@ -14,15 +15,12 @@ def legalized(*, introduces: bool) -> IRModule:
     number, few = tirx.Var("n", "int64"), tirx.Var("few", "int64")
     data = relax.Var("x", relax.TensorType([number, 4], "float32"))
     how_many = relax.Var("how_many", relax.ShapeType([few]))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data, how_many]):
-        with builder.dataflow():
-            ends = [relax.prim_value(0)], [relax.prim_value(few)]
-            first = relax.op.strided_slice(data, [0], *ends, assume_inbound=True)
-            part = builder.emit(first if introduces else relax.op.add(data, data))
-            total = builder.emit(relax.op.exp(part))
-            result = builder.emit_output(relax.op.negative(total))
-        builder.emit_func_output(result)
+    with main_of(data, how_many) as builder:
+        ends = [relax.prim_value(0)], [relax.prim_value(few)]
+        first = relax.op.strided_slice(data, [0], *ends, assume_inbound=True)
+        part = builder.emit(first if introduces else relax.op.add(data, data))
+        total = builder.emit(relax.op.exp(part))
+        builder.result = relax.op.negative(total)
     module = relax.transform.LegalizeOps()(builder.finalize())
     return relax.transform.AnnotateTIROpPattern()(module)
 
@@ -51,12 +49,8 @@ def test_an_extent_within_another_is_not_introduced() -> None:
     number = tirx.Var("n", "int64")
     data = relax.Var("x", relax.TensorType([number * 4, 8], "float32"))
     video = relax.Var("video", relax.TensorType([number, 4], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [video, data]):
-        with builder.dataflow():
-            result = builder.emit_output(relax.op.exp(builder.emit(relax.op.negative(data))))
-        builder.emit_func_output(result)
-    module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
+    module = module_giving(relax.op.exp(relax.op.negative(data)), video, data)
+    module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(module))
     assert opaque(prevent_fusion_of_new_extents(module)) == []
 
 
@@ -65,18 +59,15 @@ def test_numbers_that_no_operand_has_are_passed_to_one_function() -> None:
     rows = tirx.Var("rows", "int64")
     data = relax.Var("x", relax.TensorType([rows, 4], "float32"))
     pooled = relax.Var("pooled", relax.TensorType([1, 4], "float32"))
-    builder = relax.BlockBuilder()
 
     def number(count: Any) -> te.Tensor:
         return te.compute((1, 1), lambda *_: tirx.Cast("float32", count), name="number")
 
-    with builder.function("main", [data, pooled]):
-        with builder.dataflow():
-            first = builder.emit_te(number, rows)
-            total = builder.emit(relax.op.multiply(pooled, first))
-            second = builder.emit_te(number, rows + 1)
-            result = builder.emit_output(relax.op.add(total, second))
-        builder.emit_func_output(result)
+    with main_of(data, pooled) as builder:
+        first = builder.emit_te(number, rows)
+        total = builder.emit(relax.op.multiply(pooled, first))
+        second = builder.emit_te(number, rows + 1)
+        builder.result = relax.op.add(total, second)
     module = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(builder.finalize()))
     marked = prevent_fusion_of_new_extents(module)
     assert len(opaque(marked)) == 2

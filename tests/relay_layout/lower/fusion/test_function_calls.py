@@ -4,20 +4,18 @@ import tvm
 from tvm import relax
 
 from relay_layout.lower.fusion.function_calls import called_attributes, function_calls, is_function_call
+from tests.relax_modules import main_of
 
 
 def _module() -> tvm.IRModule:
     """A sum and a view of it, the sum by a function that has its pattern."""
     parameter = relax.Var("data", relax.TensorType([2, 3], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [parameter]):
-        with builder.dataflow():
-            added = builder.emit_te(
-                lambda data: tvm.te.compute(data.shape, lambda *at: data[at] + 1.0), parameter
-            )
-            result = builder.emit_output(builder.emit(relax.op.reshape(added, [6])))
-        builder.emit_func_output(result)
-    return relax.transform.AnnotateTIROpPattern()(builder.get())
+    with main_of(parameter) as builder:
+        added = builder.emit_te(
+            lambda data: tvm.te.compute(data.shape, lambda *at: data[at] + 1.0), parameter
+        )
+        builder.result = builder.emit(relax.op.reshape(added, [6]))
+    return relax.transform.AnnotateTIROpPattern()(builder.finalize())
 
 
 def test_views_are_no_calls_of_functions() -> None:

@@ -6,16 +6,14 @@ from tvm import relax
 from relay_layout.lower.fusion.lookups import fuse_lookups
 from relay_layout.lower.fusion.patterns import ELEMENTWISE, OPAQUE, PATTERN
 from relay_layout.quantization.lookup import lookup
+from tests.relax_modules import module_giving
 
 
 def test_a_lookup_is_elementwise_once_patterns_are_known() -> None:
     data = relax.Var("x", relax.TensorType((2, 3), "uint8"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(lookup(data, np.arange(256, dtype="uint8")))
-        builder.emit_func_output(result)
-    legalized = relax.transform.LegalizeOps()(builder.finalize())
+    legalized = relax.transform.LegalizeOps()(
+        module_giving(lookup(data, np.arange(256, dtype="uint8")), data)
+    )
     annotated = relax.transform.AnnotateTIROpPattern()(legalized)
     assert int(annotated["lookup"].attrs[PATTERN]) == OPAQUE
     assert int(fuse_lookups(annotated)["lookup"].attrs[PATTERN]) == ELEMENTWISE

@@ -5,19 +5,17 @@ from typing import Any
 from tvm import IRModule, relax
 
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN, with_pattern
+from tests.relax_modules import main_of
 
 
 def twice() -> IRModule:
     """Two functions of two calls each."""
     data = relax.Var("x", relax.TensorType((4, 4), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            value: Any = data
-            for step, compute in enumerate((relax.op.exp, relax.op.tanh, relax.op.exp, relax.op.tanh)):
-                value = builder.emit(compute(value), f"v{step}")
-            result = builder.emit_output(relax.op.negative(value))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        value: Any = data
+        for step, compute in enumerate((relax.op.exp, relax.op.tanh, relax.op.exp, relax.op.tanh)):
+            value = builder.emit(compute(value), f"v{step}")
+        builder.result = relax.op.negative(value)
     module = relax.transform.LegalizeOps()(builder.finalize())
     return relax.transform.AnnotateTIROpPattern()(module)
 

@@ -4,6 +4,7 @@ from tvm import relax, tirx
 
 from relay_layout.ir import operator_name
 from relay_layout.lower.fusion.reshapes import rewrite_reshapes
+from tests.relax_modules import module_giving
 from topi_ext.ir import nodes_of
 
 op = relax.op
@@ -15,12 +16,7 @@ def rewritten(axes: list[int]) -> list[str]:
     words = rows // 16 * (columns // 16) + 11
     image = relax.Var("image", relax.TensorType([1, 1, rows, columns], "float32"))
     data = relax.Var("data", relax.TensorType([1, words, 3, 16], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [image, data]):
-        with builder.dataflow():
-            result = builder.emit_output(op.permute_dims(data, axes))
-        builder.emit_func_output(result)
-    module = relax.transform.LegalizeOps()(builder.finalize())
+    module = relax.transform.LegalizeOps()(module_giving(op.permute_dims(data, axes), image, data))
     return [operator_name(call) for call in nodes_of(rewrite_reshapes(module)["main"], relax.Call)]
 
 

@@ -10,6 +10,7 @@ from tvm import relax, topi
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 from topi_ext.codegen.build import PIPELINE
 
 TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
@@ -18,15 +19,12 @@ SHAPE = (3, 40)
 
 def module_of(steps: int) -> tvm.IRModule:
     """A chain of functions: each adds its number, the last one calls C's library."""
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(SHAPE, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            value = data
-            for step in range(steps):
-                value = builder.emit_te(lambda x, step=step: topi.add(x, float(step)), value)
-            output = builder.emit_output(builder.emit_te(topi.atan, value))
-        builder.emit_func_output(output)
+    with main_of(data) as builder:
+        value = data
+        for step in range(steps):
+            value = builder.emit_te(lambda x, step=step: topi.add(x, float(step)), value)
+        builder.result = builder.emit_te(topi.atan, value)
     return tvm.transform.Sequential([*memory_passes(resolve_target("native")), *machine_passes()])(
         builder.finalize()
     )

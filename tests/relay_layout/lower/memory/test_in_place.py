@@ -14,6 +14,7 @@ from relay_layout.lower.memory.in_place import CONCAT, SLICE
 from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.lower.stages import lower
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 from topi_ext.codegen.build import PIPELINE
 
 TARGET = resolve_target("native", threads=1)
@@ -23,12 +24,9 @@ Emit = Callable[[Any], Any]
 
 
 def module_of(body: Callable[[Emit, Any], Any], shape: tuple[int, ...] = SHAPE) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType(shape, "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            result = builder.emit_output(body(builder.emit, image))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        builder.result = body(builder.emit, image)
     return builder.finalize()
 
 

@@ -8,17 +8,15 @@ from relay_layout.lower.memory.operators import TENSOR
 from relay_layout.lower.passes import memory_passes
 from relay_layout.lower.stages import lower
 from relay_layout.targets import BuildTarget, resolve_target
+from tests.relax_modules import main_of
 
 
 def planned(target: BuildTarget) -> tvm.IRModule:
     """The largest three of each row, twice: each sorts rows from one buffer to another and back."""
     data = relax.Var("data", relax.TensorType((4, 40), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            first = builder.emit(relax.op.topk(data, 30, ret_type="values"))
-            result = builder.emit_output(relax.op.topk(first, 3, ret_type="values"))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        first = builder.emit(relax.op.topk(data, 30, ret_type="values"))
+        builder.result = relax.op.topk(first, 3, ret_type="values")
     with target.tvm_target:
         lowered = lower(builder.finalize(), target).module
         return tvm.transform.Sequential(memory_passes(target))(lowered)

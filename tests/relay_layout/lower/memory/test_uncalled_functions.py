@@ -9,18 +9,16 @@ from tvm import relax, te, tirx
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
 from relay_layout.lower.stages import lower, plan_memory
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of
 
 TARGET = resolve_target("native", threads=1)
 SHAPE = (1, 4, 3, 16)
 
 
 def module_of(body: Callable[[Callable[[Any], Any], Any], Any]) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType(SHAPE, "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            result = builder.emit_output(body(builder.emit, image))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        builder.result = body(builder.emit, image)
     return builder.finalize()
 
 

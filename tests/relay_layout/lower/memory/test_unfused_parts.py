@@ -10,18 +10,16 @@ from tvm import relax
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
+from tests.relax_modules import main_of
 
 Emit = Callable[[Any], Any]
 
 
 def apart(body: Callable[[Emit, Any], Any]) -> list[bool]:
     """Of each concatenation and slice in a function of one image, whether it stays apart."""
-    builder = relax.BlockBuilder()
     image = relax.Var("image", relax.TensorType((2, 4, 6, 16), "float32"))
-    with builder.function("main", [image]):
-        with builder.dataflow():
-            result = builder.emit_output(body(builder.emit, image))
-        builder.emit_func_output(result)
+    with main_of(image) as builder:
+        builder.result = body(builder.emit, image)
     passes = [relax.transform.LegalizeOps(legalization_map()), relax.transform.AnnotateTIROpPattern()]
     module = prevent_fusion_of_parts(tvm.transform.Sequential(passes)(builder.finalize()))
     patterns = {

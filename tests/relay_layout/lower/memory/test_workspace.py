@@ -12,6 +12,7 @@ from relay_layout.lower.memory.plan import planned_memory
 from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.targets import resolve_target
+from tests.relax_modules import main_of, module_giving
 
 op = relax.op
 PLANNED = [
@@ -26,12 +27,9 @@ PLANNED = [
 
 
 def module_of(emit: Callable[[relax.BlockBuilder, relax.Var], relax.Expr], *shape: object) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(shape, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(emit(builder, data))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        builder.result = emit(builder, data)
     return builder.finalize()
 
 
@@ -168,13 +166,8 @@ def test_a_storage_that_main_still_needs_stays() -> None:
 
 
 def test_nothing_to_allocate() -> None:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((2,), "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(data)
-        builder.emit_func_output(result)
-    module = lifted(builder.finalize())
+    module = lifted(module_giving(data, data))
     assert allocations(module[WORKSPACE]) == [] and len(module["main"].params) == 1
 
 

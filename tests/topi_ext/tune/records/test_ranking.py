@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from topi_ext.other_workloads import TransformWorkload
 from topi_ext.tune.records.ranking import best_repeated, rank_records
 from topi_ext.tune.records.record import TransformRecord, TuningRecord
-from topi_ext.workload import TransformWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 

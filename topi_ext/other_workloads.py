@@ -1,0 +1,57 @@
+"""What a pooling or a layout transform *is*; see :mod:`topi_ext.workload`."""
+
+import json
+from dataclasses import dataclass
+from math import prod
+
+from topi_ext.workload_text import with_tuples, workload_text
+
+LAYOUT_TRANSFORM = "layout_transform"
+
+
+@dataclass(frozen=True)
+class PoolingWorkload:
+    """A 2-D window reduction; ``operator`` is ``max_pool2d`` or ``avg_pool2d``."""
+
+    operator: str
+    channels: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    layout: str
+    dtype: str
+
+    def to_json(self) -> str:
+        """One line, keys sorted."""
+        return workload_text(self)
+
+    @staticmethod
+    def from_json(text: str) -> "PoolingWorkload":
+        return PoolingWorkload(**with_tuples(json.loads(text)))
+
+
+@dataclass(frozen=True)
+class TransformWorkload:
+    """A tensor brought from one layout into another.
+
+    ``shape`` are its extents in the order of ``axes``, letters that both layouts name, such as ``NCHW``.
+    """
+
+    axes: str
+    shape: tuple[int, ...]
+    source_layout: str
+    target_layout: str
+    dtype: str
+    operator: str = LAYOUT_TRANSFORM
+
+    @property
+    def elements(self) -> int:
+        """How many elements move."""
+        return prod(self.shape)
+
+    def to_json(self) -> str:
+        """One line, keys sorted."""
+        return workload_text(self)
+
+    @staticmethod
+    def from_json(text: str) -> "TransformWorkload":
+        return TransformWorkload(**with_tuples(json.loads(text)))
