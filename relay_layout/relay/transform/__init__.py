@@ -16,6 +16,7 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.callbacks.conventions import check_desired
 from relay_layout.relay.expression import dtype_text
+from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.casts import canonicalize_casts
@@ -32,6 +33,7 @@ from relay_layout.relay.passes.joining import (
     dense,
     dense_of_matrices,
 )
+from relay_layout.relay.passes.legalizing import fast_math, legalizing
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
@@ -116,6 +118,22 @@ def FoldExplicitPadding() -> tvm.transform.Pass:
 def CanonicalizeCast() -> tvm.transform.Pass:
     """Casts to a wider dtype that several elementwise operators read, once for each of them."""
     return _pass(canonicalize_casts, "relay_layout.relay.CanonicalizeCast", opt_level=3)
+
+
+def FastMath() -> tvm.transform.Pass:
+    """exp, tanh, erf and softmax of float32 as polynomials, as Relay approximated them."""
+    return _pass(fast_math, "relay_layout.relay.FastMath", opt_level=4)
+
+
+def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> tvm.transform.Pass:
+    """What callbacks of ``relay.op.register_legalize`` put in the place of operators.
+
+    ValueError for the name of an attribute that has no callbacks here.
+    """
+    registry = LEGALIZATIONS.get(legalize_map_attr_name)
+    if registry is None:
+        raise ValueError(f"Legalize: '{legalize_map_attr_name}' is none of {', '.join(LEGALIZATIONS)}")
+    return legalizing(registry, "Legalize")
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> tvm.transform.Pass:
@@ -287,6 +305,7 @@ __all__ = [
     "DynamicToStatic",
     "EliminateCommonSubexpr",
     "FakeQuantizationToInteger",
+    "FastMath",
     "FoldConstant",
     "FoldExplicitPadding",
     "FoldScaleAxis",
@@ -295,6 +314,7 @@ __all__ = [
     "InferType",
     "Inline",
     "LayoutConfig",
+    "Legalize",
     "PassContext",
     "RemoveUnusedFunctions",
     "Sequential",
