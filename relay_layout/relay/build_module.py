@@ -177,7 +177,9 @@ def build(
     """
     if isinstance(executor, Mapping) and params is None:
         # Where Relay's parameters, and the name after them, were before version 0.8.
-        executor, params, mod_name = None, executor, runtime or mod_name
+        executor, runtime, params, mod_name = None, None, executor, runtime or mod_name
+    if runtime is not None and str(runtime).split("{")[0] != "cpp":
+        raise ValueError(f"runtime {runtime}: only the runtime cpp is there")
     if executor is not None and str(executor).split("{")[0] not in ("graph", "vm"):
         raise ValueError(f"executor {executor}: only the graph executor is there")
     if target_host is not None:

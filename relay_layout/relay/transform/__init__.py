@@ -20,6 +20,7 @@ from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.casts import canonicalize_casts
+from relay_layout.relay.passes.divisions import divisions_to_products
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.folding import folded, folded_with_quantized
 from relay_layout.relay.passes.function_pass import function_pass
@@ -39,6 +40,19 @@ from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.relay.passes.transposes import merge_transposes
 from relay_layout.relay.transform import mixed_precision
+from relay_layout.relay.transform.normal_forms import (
+    AnnotateSpans,
+    CanonicalizeOps,
+    Defunctionalization,
+    DefuseOps,
+    EtaExpand,
+    InferType,
+    Inline,
+    LambdaLift,
+    ToANormalForm,
+    ToBasicBlockNormalForm,
+    ToGraphNormalForm,
+)
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
@@ -55,39 +69,14 @@ build_config = PassContext
 __getattr__ = refuser(__name__)
 
 
-def InferType() -> tvm.transform.Pass:
-    """Types of every binding. Relax modules have them; this only brings a module into normal form."""
-    return relax.transform.Normalize()
-
-
-def CanonicalizeOps() -> tvm.transform.Pass:
-    """Normal form. Operators that Relay canonicalises, such as nn.bias_add, are imported in that form."""
-    return relax.transform.Normalize()
-
-
-def Inline() -> tvm.transform.Pass:
-    """Nothing: functions are part of what calls them from the start."""
-    return relax.transform.Normalize()
-
-
-def ToANormalForm() -> tvm.transform.Pass:
-    """Normal form: each operator is bound to a variable, as in any Relax module."""
-    return relax.transform.Normalize()
-
-
-def ToGraphNormalForm() -> tvm.transform.Pass:
-    """Normal form. ``relay.astext`` prints any module as a graph."""
-    return relax.transform.Normalize()
-
-
-def ToBasicBlockNormalForm() -> tvm.transform.Pass:
-    """Normal form. What only one side of a branch reads is computed in it."""
-    return relax.transform.Normalize()
-
-
 def FoldConstant(fold_qnn: bool = False) -> tvm.transform.Pass:
     """Operators on constants alone become constants, with ``fold_qnn`` those on quantized ones as well."""
     return _pass(folded_with_quantized if fold_qnn else folded, "relay_layout.relay.FoldConstant")
+
+
+def PartialEvaluate() -> tvm.transform.Pass:
+    """What is computed of constants alone: functions that are called are part of main from the start."""
+    return FoldConstant()
 
 
 def SimplifyInference() -> tvm.transform.Pass:
@@ -113,6 +102,11 @@ def BackwardFoldScaleAxis() -> tvm.transform.Pass:
 def FoldExplicitPadding() -> tvm.transform.Pass:
     """nn.pad before a convolution or pooling, with the value that this pads with itself, taken into it."""
     return _pass(fold_explicit_padding, "relay_layout.relay.FoldExplicitPadding")
+
+
+def DivToMul() -> tvm.transform.Pass:
+    """Divisions of floats by constants as products."""
+    return _pass(divisions_to_products, "relay_layout.relay.DivToMul")
 
 
 def CanonicalizeCast() -> tvm.transform.Pass:
@@ -294,6 +288,7 @@ def _pass(
 
 __all__ = [
     "AlterOpLayout",
+    "AnnotateSpans",
     "BackwardFoldScaleAxis",
     "CanonicalizeCast",
     "CanonicalizeOps",
@@ -302,8 +297,12 @@ __all__ = [
     "CombineParallelDense",
     "ConvertLayout",
     "DeadCodeElimination",
+    "Defunctionalization",
+    "DefuseOps",
+    "DivToMul",
     "DynamicToStatic",
     "EliminateCommonSubexpr",
+    "EtaExpand",
     "FakeQuantizationToInteger",
     "FastMath",
     "FoldConstant",
@@ -313,8 +312,10 @@ __all__ = [
     "FuseOps",
     "InferType",
     "Inline",
+    "LambdaLift",
     "LayoutConfig",
     "Legalize",
+    "PartialEvaluate",
     "PassContext",
     "RemoveUnusedFunctions",
     "Sequential",

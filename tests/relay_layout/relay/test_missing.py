@@ -8,7 +8,7 @@ from relay_layout import relay
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("transform.DefuseOps", "relay-layout has no such pass; leave it out if it only makes code faster"),
+        ("transform.ToCPS", "relay-layout has no such pass; leave it out if it only makes code faster"),
         (
             "frontend.from_keras",
             "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's "
