@@ -54,6 +54,7 @@ from relay_layout.relay.transform.normal_forms import (
     ToGraphNormalForm,
 )
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.branches import each_branch
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
@@ -241,7 +242,11 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> tvm.transform
     (Relay changed the function's type).
     """
     checked = check_desired(desired_layouts)
-    return _pass(lambda module: convert_layouts(module, checked)[0], "ConvertLayout", opt_level=3)
+
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        return each_branch(module, lambda apart: convert_layouts(apart, checked)[0])
+
+    return _pass(run, "ConvertLayout", opt_level=3)
 
 
 def AlterOpLayout() -> tvm.transform.Pass:
@@ -249,7 +254,11 @@ def AlterOpLayout() -> tvm.transform.Pass:
 
     The target is that of ``with tvm.target.Target(...)``; without one, this machine.
     """
-    return _pass(lambda module: alter_layouts(module)[0], "AlterOpLayout", opt_level=3)
+
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        return each_branch(module, lambda apart: alter_layouts(apart)[0])
+
+    return _pass(run, "AlterOpLayout", opt_level=3)
 
 
 def convert_layouts(
