@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from relay_layout.relay import vm
 from relay_layout.relay.missing import refuser
 
 __getattr__ = refuser(__name__)
@@ -40,3 +41,6 @@ class Runtime(Executor):
             raise ValueError(f"runtime {name}: microTVM is gone; only the runtime cpp is there")
         self.name = name
         self.options = dict(options or {})
+
+
+__all__ = ["Executor", "Runtime", "vm"]

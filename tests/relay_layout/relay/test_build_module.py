@@ -236,6 +236,7 @@ def test_parameters_where_they_were_before_relay_0_8():
 def test_executor_and_runtime_by_their_classes():
     executor = relay.backend.Executor("graph", {"link-params": True})
     assert executor["link-params"]
+    assert relay.backend.vm is relay.vm
     library = relay.build(network(), "llvm", executor=executor, runtime=relay.backend.Runtime("cpp"))
     assert library.get_executor_config()
 
