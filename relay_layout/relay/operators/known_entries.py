@@ -39,6 +39,17 @@ def known_entries(builder: relax.BlockBuilder, value: Expression, depth: int = _
     return rule(value, entries)
 
 
+def whose_shape(builder: relax.BlockBuilder, value: Expression) -> Expression | None:
+    """The tensor whose whole shape a list is; None where it is something else."""
+    while isinstance(value, relax.Var):
+        value = builder.lookup_binding(value)
+        if isinstance(value, relax.Call) and value.op.name == "relax.astype":
+            value = value.args[0]
+    if isinstance(value, relax.Call) and value.op.name == "relay.shape_of":
+        return value.args[0]
+    return None
+
+
 Rule = Callable[[relax.Call, Callable[[Expression], Entries | None]], Entries | None]
 
 

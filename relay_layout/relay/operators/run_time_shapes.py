@@ -29,16 +29,24 @@ from relay_layout.relay.operators.counted import (
     plain,
 )
 from relay_layout.relay.operators.elementwise import checked_dtype
-from relay_layout.relay.operators.known_entries import known_entries
+from relay_layout.relay.operators.known_entries import known_entries, whose_shape
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar
+from relay_layout.relay.operators.rearranging import SYMBOLIC_BROADCAST
 from relay_layout.relay.operators.reshape_codes import divided, new_shape, prod_of
 from relay_layout.relay.operators.resizing import RESIZE2D_SIGNATURE, resized
+
+
+def _of_one_value(scope: Scope, shape: Expression, value: Expression, dtype: str) -> Expression:
+    like = whose_shape(scope.builder, shape)
+    if like is not None and dtype_of(like) == dtype_of(value) == dtype:
+        return relax.op.full_like(like, value)
+    return relax.op.full(extents_of(scope, shape, "shape"), value, dtype)
 
 
 def _filled(name: str, fill: float) -> Operator:
     def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
         dtype = checked_dtype(given.dtype or "float32")
-        return relax.op.full(extents_of(scope, operands[0], "shape"), scalar(fill, dtype), dtype)
+        return _of_one_value(scope, operands[0], scalar(fill, dtype), dtype)
 
     return Operator(
         name, ("shape",), build, "InitOpAttrs", signature="shape, dtype='float32'", prepare=_with_shape
@@ -56,11 +64,14 @@ def _full(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Ex
     dtype = checked_dtype(given.dtype or dtype_of(value))
     if rank_of(value) != 0:
         raise ModelError(f"the value has {rank_of(value)} dimensions; it is a scalar")
-    return relax.op.full(extents_of(scope, shape, "shape"), value, dtype)
+    return _of_one_value(scope, shape, value, dtype)
 
 
 def _broadcast_to(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     data, shape = operands
+    like = whose_shape(scope.builder, shape)
+    if like is not None:
+        return SYMBOLIC_BROADCAST([data, like], {})
     before = length_of(shape, "shape") - rank_of(data)
     if before < 0:
         raise ModelError(f"shape has fewer entries than the data's {rank_of(data)} dimensions")

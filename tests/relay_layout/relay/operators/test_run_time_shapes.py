@@ -163,6 +163,15 @@ def test_text() -> None:
     assert relay.astext(relay.parse_expr(text)) == text
 
 
+def test_modules_print_shapes_of_tensors() -> None:
+    """As what has the shape of a tensor."""
+    row = relay.var("row", shape=(1, 3))
+    net = relay.ones(SHAPE, "float32") + relay.broadcast_to(row, SHAPE)
+    text = relay.astext(tvm.IRModule.from_expr(net))
+    assert "full_like(%x, 1f)" in text and "broadcast_to_like(%row, %x)" in text
+    assert relay.astext(relay.fromtext(text)) == text
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
