@@ -61,9 +61,10 @@ def matrices(shapes: Shapes, given: Attributes) -> Iterable[Sequence[Place]]:
 
 
 def vector_along_axis(shapes: Shapes, given: Attributes) -> Iterable[Sequence[Place]]:
-    """The axis of the attributes, and a vector."""
-    if len(shapes) == 2 and len(shapes[1]) == 1 and -len(shapes[0]) <= given.axis < len(shapes[0]):
-        yield [(0, given.axis % len(shapes[0])), (1, 0)]
+    """The axis of the attributes, and a vector of more than one element."""
+    data, vector = shapes
+    if len(vector) == 1 and not is_one(vector[0]) and -len(data) <= given.axis < len(data):
+        yield [(0, given.axis % len(data)), (1, 0)]
 
 
 def scattered(shapes: Shapes, given: Attributes) -> Iterable[Sequence[Place]]:

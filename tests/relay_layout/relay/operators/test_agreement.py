@@ -61,11 +61,12 @@ CASES: list[tuple[Any, Callable[..., np.ndarray], tuple[int, ...], tuple[int, ..
         (2, 5, 4),
     ),
     (_input("x", OPEN, 3) - _input("y", 4, 3), lambda x, y: x - y, (4, 3), (4, 3)),
+    (relay.nn.bias_add(_input("x", 2, OPEN), _input("y", 1)), lambda x, y: x + y, (2, 3), (1,)),
 ]
 
 
 @pytest.mark.parametrize(
-    ("expression", "expected", "left", "right"), CASES, ids=["rows", "products", "number"]
+    ("expression", "expected", "left", "right"), CASES, ids=["rows", "products", "number", "bias of one"]
 )
 def test_values(expression: Any, expected: Any, left: tuple[int, ...], right: tuple[int, ...]) -> None:
     """What numpy computes."""
