@@ -149,6 +149,9 @@ _KERNELS = (
     "kernels come from relay-layout; leave the line out, or tune them with relay-layout tune; an operator of "
     "your own takes relay.op.register_compute"
 )
+_RANDOM = "random numbers are not drawn while a network runs; give them as an input"
+_GRADIENTS = "training is not there; take gradients in the framework that the model comes from"
+_ONE_DEVICE = "a network runs on one device; leave the line out"
 _FUSION = "what is fused follows from what an operator computes; leave the line out"
 
 _GONE = {
@@ -194,8 +197,15 @@ _GONE = {
     "tvm.relay.ExprFunctor": _REWRITE,
     "tvm.relay.ExprMutator": _REWRITE,
     "tvm.relay.ExprVisitor": _REWRITE,
+    "tvm.relay.analysis": "relay-layout has no such question; ask it by relay.analysis.post_order_visit",
     "tvm.relay.analysis.sparse_conv2d": _SPARSE,
     "tvm.relay.analysis.sparse_dense": _SPARSE,
+    "tvm.relay.annotation": _ONE_DEVICE,
+    "tvm.relay.build_module": "use relay.build, create_executor and graph_executor.GraphModule",
+    "tvm.relay.device_copy": _ONE_DEVICE,
+    "tvm.relay.loops": "a function cannot call itself; loops are read from ONNX, TensorFlow Lite and PyTorch",
+    "tvm.relay.nn.bitserial_conv2d": "networks of bits are not there; quantize to int8",
+    "tvm.relay.nn.bitserial_dense": "networks of bits are not there; quantize to int8",
     "tvm.relay.Prelude": "algebraic data types are not there; write the model without lists and trees",
     "tvm.relay.TypeFunctor": _REWRITE,
     "tvm.relay.TypeMutator": _REWRITE,
@@ -213,7 +223,9 @@ _GONE = {
         for module in ("nn.", "op.nn.")
         for name in _SPARSE_OPERATORS
     },
+    "tvm.relay.op.annotation": _ONE_DEVICE,
     "tvm.relay.op.contrib": _BYOC,
+    "tvm.relay.op.dyn": "give shapes as expressions to the operators of relay, such as relay.reshape",
     "tvm.relay.op.OpPattern": _FUSION,
     "tvm.relay.op.OpStrategy": _KERNELS,
     "tvm.relay.op.register_broadcast_schedule": _KERNELS,
@@ -223,15 +235,23 @@ _GONE = {
     "tvm.relay.op.register_schedule": _KERNELS,
     "tvm.relay.op.register_stateful": "operators have no state; leave the line out",
     "tvm.relay.op.register_strategy": _KERNELS,
+    "tvm.relay.op.random": _RANDOM,
+    "tvm.relay.op.register_gradient": _GRADIENTS,
     "tvm.relay.op.strategy": _KERNELS,
     "tvm.relay.prelude": "algebraic data types are not there; write the model without lists and trees",
+    "tvm.relay.qnn.op.requantize_config": "give rounding and compute_dtype to qnn.op.requantize",
     "tvm.relay.quantize": "relay.quantize.quantize does all of it; its parts are not there one by one",
+    "tvm.relay.random": _RANDOM,
     "tvm.relay.testing.tf": _TENSORFLOW,
     "tvm.relay.testing": "it is one of TVM's own test helpers; relay_layout.models has networks",
     "tvm.relay.transform.AnnotateTarget": _BYOC,
+    "tvm.relay.transform.FirstOrderGradient": _GRADIENTS,
     "tvm.relay.transform.MergeCompilerRegions": _BYOC,
     "tvm.relay.transform.MergeComposite": _BYOC,
     "tvm.relay.transform.PartitionGraph": _BYOC,
+    "tvm.relay.transform.PlanDevices": _ONE_DEVICE,
+    "tvm.relay.transform.gradient": _GRADIENTS,
+    "tvm.relay.transform.recast": "use relay.transform.ToMixedPrecision or relay.quantize",
     "tvm.relay.transform": "relay-layout has no such pass; leave it out if it only makes code faster",
     "tvm.relay.type_functor": _REWRITE,
     "tvm.relay.vm": "the Relay VM is gone; use relay.vm.compile and VirtualMachine, or relay.build",
@@ -242,6 +262,7 @@ _GONE = {
         for target, helpers in _TARGETS.items()
         for helper in helpers
     },
+    "tvm.target.datatype": "data types of your own are gone from TVM; use relay.transform.ToMixedPrecision",
     "tvm.te.Schedule": _TE_SCHEDULE,
     "tvm.te.create_schedule": _TE_SCHEDULE,
     "tvm.te.schedule": _TE_SCHEDULE,

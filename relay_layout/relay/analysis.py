@@ -58,6 +58,27 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
                 fvisit(visited)
 
 
+def check_constant(expr: Any) -> bool:
+    """Whether an expression is a constant, or a tuple of such."""
+    root = _tree_of(expr)
+    if isinstance(root, tree.Tuple):
+        return all(map(check_constant, root.fields))
+    return isinstance(root, tree.Constant)
+
+
+def all_dtypes(expr: Any) -> set[str]:
+    """The data types of all tensors in an expression."""
+    kinds = [part.checked_type for part in post_order(_tree_of(expr)) if not isinstance(part, tree.Function)]
+    found: set[str] = set()
+    while kinds:
+        kind = kinds.pop()
+        if isinstance(kind, tree.TupleType):
+            kinds.extend(kind.fields)
+        elif isinstance(kind, tree.TensorType):
+            found.add(kind.dtype)
+    return found
+
+
 def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
     """How often each operator is called in a module."""
     counts: Counter[str] = Counter()

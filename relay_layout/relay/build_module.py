@@ -27,7 +27,7 @@ from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.graph_executor import GraphModule, RuntimeModule, check_device
 from relay_layout.relay.params import as_arrays
 from relay_layout.relay.syntax import free_variables, tree
-from relay_layout.relay.transform import AlterOpLayout
+from relay_layout.relay.transform import AlterOpLayout, Legalize
 from relay_layout.relay.trees.rebuilding import bind
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.widening import with_wide_results
@@ -177,14 +177,16 @@ def build(
     """
     if isinstance(executor, Mapping) and params is None:
         # Where Relay's parameters, and the name after them, were before version 0.8.
-        executor, params, mod_name = None, executor, runtime or mod_name
+        executor, runtime, params, mod_name = None, None, executor, runtime or mod_name
+    if runtime is not None and str(runtime).split("{")[0] != "cpp":
+        raise ValueError(f"runtime {runtime}: only the runtime cpp is there")
     if executor is not None and str(executor).split("{")[0] not in ("graph", "vm"):
         raise ValueError(f"executor {executor}: only the graph executor is there")
     if target_host is not None:
         build_target(target_host)
     resolved = build_target(target)
     module, bound = bind_params(as_module(ir_mod), params)
-    module = with_flat_results(module)
+    module = with_flat_results(_legalized(module))
     # numpy has no bfloat16, and float32 all of its numbers.
     module = with_wide_results(module, ("bfloat16",))
     module, layout = altered(module, resolved)
@@ -212,7 +214,7 @@ def optimize(
 ) -> tuple[tvm.IRModule, dict[str, Any]]:
     """The module that :func:`build` would lower, and no parameters, which are constants in it."""
     module, _ = bind_params(as_module(mod), params)
-    module = canonicalize(module)
+    module = canonicalize(_legalized(module))
     if _alters_layouts():
         with build_target(target).tvm_target:
             module = AlterOpLayout()(module)
@@ -346,9 +348,18 @@ def _fitting(name: str, array: np.ndarray, parameter: relax.Var) -> np.ndarray:
 
 
 def _alters_layouts() -> bool:
+    return _runs("AlterOpLayout", 3)
+
+
+def _legalized(module: tvm.IRModule) -> tvm.IRModule:
+    return Legalize()(module) if _runs("Legalize", 1) else module
+
+
+def _runs(name: str, level: int) -> bool:
+    """Whether a pass of a level belongs to what the pass context asks for."""
     context = tvm.transform.PassContext.current()
     disabled = {str(name) for name in context.disabled_pass or ()}
-    return int(context.opt_level) >= 3 and "AlterOpLayout" not in disabled
+    return int(context.opt_level) >= level and name not in disabled
 
 
 def _copied(array: np.ndarray) -> np.ndarray:

@@ -48,7 +48,8 @@ class _Exporter:
     def run(self, function: relax.Function) -> tree.Function:
         parameters = [self.parameter(parameter) for parameter in function.params]
         body = self.sequence(function.body)
-        return tree.Function(tuple(parameters), body, to_relay(function.ret_ty, f"the result of {self.name}"))
+        result = function.body.body if isinstance(function.body, relax.SeqExpr) else function.body
+        return tree.Function(tuple(parameters), body, to_relay(result.ty, f"the result of {self.name}"))
 
     def parameter(self, parameter: relax.Var) -> tree.Var:
         variable = tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))

@@ -16,11 +16,10 @@ _DEEPEST = 10_000
 """Frames that visits may take, as Relay allowed them: methods that are overridden call one another."""
 
 
-class ExprVisitor:
-    """Visits every expression once; methods such as ``visit_call`` may be overridden.
+class ExprFunctor:
+    """Asks a method such as ``visit_call`` for every expression once; all of them are to be overridden.
 
-    A method that is overridden visits operands with ``super().visit_call(call)`` or ``self.visit``.
-    Functions of modules are taken as Relay text has them.
+    ``self.visit`` asks for operands. Functions of modules are taken as Relay text has them.
     """
 
     def __init__(self) -> None:
@@ -38,6 +37,20 @@ class ExprVisitor:
                 with _deep_recursion():
                     self.memo_map[expr] = method(expr)
         return self.memo_map[expr]
+
+    def _missing(self, expr: Any) -> Any:
+        method = _METHODS[_class_of(expr)]
+        raise NotImplementedError(f"{type(self).__name__} has no {method}")
+
+    visit_var = visit_global_var = visit_constant = visit_call = visit_tuple = _missing
+    visit_tuple_getitem = visit_let = visit_if = visit_function = _missing
+
+
+class ExprVisitor(ExprFunctor):
+    """Visits every expression once; methods such as ``visit_call`` may be overridden.
+
+    A method that is overridden visits operands with ``super().visit_call(call)`` or ``self.visit``.
+    """
 
     def _operands(self, expr: Any) -> Any:
         if isinstance(expr, tree.Function):

@@ -5,6 +5,7 @@ from typing import Any
 
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.functions.operator_functions import operator_function
+from relay_layout.relay.functions.segments import segment_sum, sparse_reshape, stft
 from relay_layout.relay.functions.sparse import sparse_dense
 from relay_layout.relay.syntax import tree
 
@@ -94,6 +95,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     },
     "nn.sparse_dense": sparse_dense,
     "reverse_reshape": _renamed("contrib_reverse_reshape", "reverse_reshape"),
+    "segment_sum": segment_sum,
+    "sparse_reshape": sparse_reshape,
     "std": std,
+    "stft": stft,
 }
 """Functions by the name that an operator of theirs would have; they come before operators."""

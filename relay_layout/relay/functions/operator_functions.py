@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 
 from relay_layout.relay.expression import TupleWrapper, as_expression, const, dtype_text, operand_beside
-from relay_layout.relay.functions.told_values import told_value
+from relay_layout.relay.functions.told_values import NotTold, told_value
 from relay_layout.relay.operators import OPEN, TABLE, Operator, changed, complete, declared
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.syntax.attribute_kinds import DATA_TYPE, NODE, REQUIRED, Attribute
@@ -53,12 +53,17 @@ def _function_of(row: Operator) -> Callable[..., Any]:
 def _call(row: Operator, arguments: dict[str, Any]) -> Any:
     operand_names = {operand.strip("*?") for operand in row.operands}
     attribute_names = declared(row.attributes).keys() - operand_names
-    values = {
-        name: told_value(value, f"{row.name}() argument '{name}'")
-        if name in attribute_names and isinstance(value, tree.EXPRESSIONS)
-        else _plain(value)
-        for name, value in arguments.items()
-    }
+    try:
+        values = {
+            name: told_value(value, f"{row.name}() argument '{name}'")
+            if name in attribute_names and isinstance(value, tree.EXPRESSIONS)
+            else _plain(value)
+            for name, value in arguments.items()
+        }
+    except NotTold:
+        if f"dyn.{row.name}" not in TABLE:
+            raise
+        return _call(TABLE[f"dyn.{row.name}"], arguments)
     if row.prepare is not None:
         given, attributes = row.prepare(**values)
     else:

@@ -13,15 +13,19 @@ from relay_layout.relay.syntax import tree
 from relay_layout.rewrite.fold import fold_constants
 
 
+class NotTold(ModelError):
+    """The value is known when the network runs alone."""
+
+
 def told_value(expression: tree.Expression, what: str) -> Any:
     """The number, or the tuples of numbers, that an expression gives whatever the inputs are.
 
-    Shapes of tensors whose extents are known count, and what is computed of them. ModelError that begins with
-    ``what`` where the value depends on inputs, or the expression has no type.
+    Shapes of tensors whose extents are known count, and what is computed of them. :class:`NotTold` that
+    begins with ``what`` where the value depends on inputs, or the expression has no type.
     """
     array = expression.data if isinstance(expression, tree.Constant) else _folded(expression)
     if array is None:
-        raise ModelError(
+        raise NotTold(
             f"{what} is computed when the network runs; give numbers, or tensors whose extents are known"
         )
     return _as_tuples(array.tolist())

@@ -104,9 +104,15 @@ class FunctionImporter:
         body = self.builder.normalize(relax.SeqExpr([block], output))
         self.builder.end_scope()
         inputs = [self._declared(value) for _, value in parameters if not isinstance(value, Constant)]
-        function = relax.Function(inputs, body)
-        conditions = split_conditions(function)
+        equalities = self.operations.scope.equalities
+        function = equalities.applied(relax.Function(inputs, body))
+        conditions = [*split_conditions(function), *equalities.conditions(function)]
         return function.with_attr(CONDITIONS, conditions) if conditions else function
+
+    @property
+    def is_one_expression(self) -> bool:
+        """Whether all that the function computes follows from its result, without branches and checks."""
+        return not self.has_branches and not self.operations.scope.equalities.counts
 
     def value(self, expression: tree.Expression, values: Mapping[tree.Var, Expression]) -> Expression:
         """An expression whose free variables have values, emitted into the builder's open block."""

@@ -35,7 +35,7 @@ def from_tree(
     importer = FunctionImporter(name, functions, _bound(main, params, name))
     function = importer.run(main)
     result = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-    if not importer.has_branches:
+    if importer.is_one_expression:
         result = canonical_order(result)
     inputs, outputs = quantized_border(main, params)
     left = [

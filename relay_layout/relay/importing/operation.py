@@ -10,6 +10,7 @@ from relay_layout.errors import ModelError, RelayLayoutError
 from relay_layout.ir import Expression
 from relay_layout.relay.importing.types import check_size, show, to_relay
 from relay_layout.relay.operators import carried, did_you_mean
+from relay_layout.relay.operators.agreement import agreed
 from relay_layout.relay.operators.attributes import complete
 from relay_layout.relay.operators.operator import Operator, Scope
 from relay_layout.relay.operators.table import TABLE
@@ -44,6 +45,8 @@ class Operations:
         _check_operands(row, operands)
         given = complete(name, row.attributes, attributes)
         try:
+            if row.agreement is not None:
+                operands = agreed(self.scope.builder, operands, row.agreement, given, self.scope.equalities)
             if row.carried:
                 call = carried.call(row, list(operands), given)
             else:

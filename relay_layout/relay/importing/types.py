@@ -36,6 +36,8 @@ def to_relay(relax_type: Any, what: str = "a value") -> RelayType:
         return TensorType(
             tuple(extent if isinstance(extent, int) else None for extent in extents), str(relax_type.dtype)
         )
+    if isinstance(relax_type, relax.TensorType) and relax_type.ndim >= 0 and relax_type.dtype:
+        return TensorType((None,) * int(relax_type.ndim), str(relax_type.dtype))
     raise ModelError(f"{what} has no type that Relay knows: {str(relax_type).splitlines()[0]}")
 
 

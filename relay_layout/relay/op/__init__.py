@@ -31,6 +31,7 @@ _HOMES = {
         "callbacks",
     ),
     **dict.fromkeys(("register", "register_compute"), "functions.registration"),
+    "register_legalize": "legalization",
     "register_mixed_precision_conversion": "mixed_precision",
 }
 

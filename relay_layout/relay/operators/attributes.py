@@ -100,10 +100,12 @@ def complete(operator: str, key: str | None, given: Mapping[str, AttributeValue]
     for name, attribute in known.items():
         if name in given:
             values[name] = _checked(operator, name, attribute, given[name])
-        elif attribute.default is REQUIRED:
-            raise ModelError(f"{operator} needs the attribute '{name}'")
-        else:
+        elif attribute.default is not REQUIRED:
             values[name] = attribute.default
+        elif attribute.before is not REQUIRED:
+            values[name] = attribute.before
+        else:
+            raise ModelError(f"{operator} needs the attribute '{name}'")
     return Attributes(values)
 
 

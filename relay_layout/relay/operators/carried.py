@@ -62,8 +62,8 @@ class CarriedForm:
     Called with operands and attributes, it gives the call that carries them.
     """
 
-    def __init__(self, name: str, operands: str, attributes: str | None, build: Any) -> None:
-        self.row = Operator(name, tuple(operands.split()), build, attributes, carried=True)
+    def __init__(self, name: str, operands: str, attributes: str | None, build: Any, **row: Any) -> None:
+        self.row = Operator(name, tuple(operands.split()), build, attributes, carried=True, **row)
         register(self.row)
 
     def __call__(self, operands: Sequence[Expression], attributes: Mapping[str, Any]) -> relax.Call:

@@ -8,12 +8,14 @@ import numpy as np
 from tvm import relax, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_static
+from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_one, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS, axis_of, integers
 from relay_layout.relay.operators.carried import CarriedForm
+from relay_layout.relay.operators.counted import WIDE, counted, counting
 from relay_layout.relay.operators.direct import relax_function
 from relay_layout.relay.operators.elementwise import checked_dtype
+from relay_layout.relay.operators.known_entries import known_entries
 from relay_layout.relay.operators.operator import (
     Exported,
     Operator,
@@ -22,6 +24,7 @@ from relay_layout.relay.operators.operator import (
     fields_of,
     numbers_of,
     rank_of,
+    scalar,
 )
 from relay_layout.relay.operators.reshape_codes import prod_of
 from relay_layout.relay.syntax.tree import Constant as RelayConstant
@@ -90,8 +93,10 @@ def _export_full_like(call: relax.Call) -> Mapping[str, Any] | None:
 
 def _arange(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     dtype = checked_dtype(given.dtype)
-    if not all(isinstance(operand, Constant) and rank_of(operand) == 0 for operand in operands):
-        raise ModelError("needs constant scalars: its size would not be known")
+    if any(rank_of(operand) != 0 for operand in operands):
+        raise ModelError("start, stop and step are scalars")
+    if not all(isinstance(operand, Constant) for operand in operands):
+        return _counted_range(scope, operands, dtype)
     start, stop, step = (constant_array(operand).astype(dtype) for operand in operands)
     if step == 0 or not all(np.isfinite(number) for number in (start, stop, step)):
         raise ModelError(f"does not get from {start} to {stop} in steps of {step}")
@@ -106,6 +111,21 @@ def _arange(scope: Scope, operands: Sequence[Expression], given: Attributes) -> 
     if not np.array_equal(exact, numpys):
         return constant(exact)
     return relax.op.arange(*(_immediate(number, dtype) for number in (start, stop, step)), dtype)
+
+
+def _counted_range(scope: Scope, operands: Sequence[Expression], dtype: str) -> Expression:
+    """Numbers whose count is computed when the network runs, or follows from extents."""
+    entries = [known_entries(scope.builder, operand) for operand in operands]
+    start, stop, step = (None if entry is None else entry[()] for entry in entries)
+    count = stop
+    if stop is None or not (isinstance(start, int) and start == 0 and is_one(step)):
+        first, last, by = (scope.emit(relax.op.astype(operand, "float64")) for operand in operands)
+        number = relax.op.ceil(relax.op.divide(relax.op.subtract(last, first), by))
+        least = relax.op.astype(relax.op.maximum(number, scalar(0, "float64")), WIDE)
+        (count,) = counted(scope, scope.emit(relax.op.reshape(least, [1])), "count")
+    first, _, by = (scope.emit(relax.op.astype(operand, dtype)) for operand in operands)
+    places = scope.emit(relax.op.astype(scope.emit(counting(count)), dtype))
+    return relax.op.add(scope.emit(relax.op.multiply(places, by)), first)
 
 
 def _immediate(number: Any, dtype: str) -> Expression:

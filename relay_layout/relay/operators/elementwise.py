@@ -9,6 +9,7 @@ from tvm import relax, tirx, topi
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, dtype_of, operator_name
+from relay_layout.relay.operators.agreement import broadcast
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axes_of
 from relay_layout.relay.operators.direct import direct, relax_function
@@ -90,7 +91,9 @@ def _arithmetic(name: str) -> Operator:
         _common_dtype(values)
         return relax_function(name)(*values)
 
-    return Operator(name, ("lhs", "rhs"), build, relax_names=(name,), export=lambda call: {})
+    return Operator(
+        name, ("lhs", "rhs"), build, relax_names=(name,), export=lambda call: {}, agreement=broadcast
+    )
 
 
 def _restricted(name: str, operands: str, *, kinds: str) -> Operator:
@@ -102,7 +105,14 @@ def _restricted(name: str, operands: str, *, kinds: str) -> Operator:
             raise ModelError(f"takes {kinds.replace(' ', ' or ')}, not {dtype}")
         return relax_function(name)(*values)
 
-    return Operator(name, tuple(operands.split()), build, relax_names=(name,), export=lambda call: {})
+    return Operator(
+        name,
+        tuple(operands.split()),
+        build,
+        relax_names=(name,),
+        export=lambda call: {},
+        agreement=broadcast,
+    )
 
 
 def _also_of_bool(name: str, *, compares: bool = False) -> Build:
@@ -266,11 +276,19 @@ ROWS = (
             _also_of_bool(name, compares=True),
             relax_names=(name,),
             export=lambda call: {},
+            agreement=broadcast,
         )
         for name in _COMPARISONS
     ),
     *(
-        Operator(name, ("lhs", "rhs"), _also_of_bool(name), relax_names=(name,), export=lambda call: {})
+        Operator(
+            name,
+            ("lhs", "rhs"),
+            _also_of_bool(name),
+            relax_names=(name,),
+            export=lambda call: {},
+            agreement=broadcast,
+        )
         for name in _EXTREMA
     ),
     *(Operator(name, ("data",), _with_te(function), carried=True) for name, function in _WITH_TE.items()),
@@ -280,15 +298,23 @@ ROWS = (
         _also_of_bool("multiply"),
         relax_names=("multiply", "square"),
         export=_export_multiply,
+        agreement=broadcast,
     ),
     Operator("round", ("data",), _round, carried=True),
-    Operator("trunc_divide", ("lhs", "rhs"), _trunc_divide),
-    Operator("trunc_mod", ("lhs", "rhs"), _trunc_mod),
+    Operator("trunc_divide", ("lhs", "rhs"), _trunc_divide, agreement=broadcast),
+    Operator("trunc_mod", ("lhs", "rhs"), _trunc_mod, agreement=broadcast),
     Operator("cast", ("data",), _cast, "CastAttrs", relax_names=("astype",), export=_export_cast),
     Operator("cast_like", ("data", "dtype_like"), _cast_like),
     Operator("reinterpret", ("data",), _reinterpret, "CastAttrs", carried=True),
     Operator("clip", ("a",), _clip, "ClipAttrs", relax_names=("clip",), export=_export_clip),
-    Operator("where", ("condition", "x", "y"), _where, relax_names=("where",), export=lambda call: {}),
+    Operator(
+        "where",
+        ("condition", "x", "y"),
+        _where,
+        relax_names=("where",),
+        export=lambda call: {},
+        agreement=broadcast,
+    ),
     Operator("copy", ("data",), _copy),
     Operator(
         "fixed_point_multiply",

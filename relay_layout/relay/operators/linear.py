@@ -7,6 +7,7 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, dtype_of, is_static, shape_of
+from relay_layout.relay.operators.agreement import matrices, vector_along_axis
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.normalization import axis_of, check_vectors, vector_types
 from relay_layout.relay.operators.operator import Operator, Scope, along, extents, rank_of
@@ -154,6 +155,7 @@ ROWS = (
         "DenseAttrs",
         signature="data, weight, units=None, out_dtype=''",
         operand_types=_matrix_types,
+        agreement=matrices,
     ),
     Operator(
         "nn.matmul",
@@ -164,6 +166,7 @@ ROWS = (
         relax_names=("matmul",),
         export=_export_matmul,
         operand_types=_matrix_types,
+        agreement=matrices,
     ),
     Operator(
         "nn.batch_matmul",
@@ -173,6 +176,7 @@ ROWS = (
         signature="tensor_a, tensor_b, out_dtype='', transpose_a=False, transpose_b=True",
         relax_names=("matmul",),
         export=_export_batch_matmul,
+        agreement=matrices,
     ),
     Operator(
         "nn.contrib_dense_pack",
@@ -188,6 +192,7 @@ ROWS = (
         "BiasAddAttrs",
         signature="data, bias, axis=1",
         operand_types=vector_types(1),
+        agreement=vector_along_axis,
     ),
     Operator(
         "nn.batch_flatten",

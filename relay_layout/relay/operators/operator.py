@@ -9,6 +9,7 @@ from tvm import relax, tirx
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, constant, dtype_of, is_static, shape_of
+from relay_layout.relay.operators.agreement import Agreement, Equalities
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.syntax.tree import RelayType
 
@@ -25,6 +26,7 @@ class Scope:
 
     def __init__(self, builder: relax.BlockBuilder) -> None:
         self.builder = builder
+        self.equalities = Equalities()
 
     def emit(self, expression: Expression) -> Expression:
         """A value with its type; what is a value already is returned as it is."""
@@ -72,7 +74,7 @@ class Operator:
 
     Relax calls that ``relax_names`` lists print as this operator, by way of ``export``. An operator
     that is ``carried`` is an operator of its own in the Relax module, named ``relay.`` and its name, and
-    ``build`` says what it stands for.
+    ``build`` says what it stands for. ``agreement`` tells which unknown extents of its operands are equal.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Operator:
     carried: bool = False
     is_code: bool = False
     result_type: ResultType | None = None
+    agreement: Agreement | None = None
 
     @property
     def fewest_operands(self) -> int:

@@ -83,13 +83,14 @@ def _to_shape_of(scope: Scope, operands: Sequence[Expression], given: Attributes
     return relax.op.broadcast_to(operands[0], extents(operands[1]))
 
 
-_SYMBOLIC_BROADCAST = CarriedForm("broadcast_to_like", "data broadcast_type", None, _to_shape_of)
+SYMBOLIC_BROADCAST = CarriedForm("broadcast_to_like", "data broadcast_type", None, _to_shape_of)
+"""To the shape of a tensor whose extents are not known."""
 
 
 def _broadcast_to_like(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     if is_static(extents(operands[1])):
         return _to_shape_of(scope, operands, given)
-    return _SYMBOLIC_BROADCAST(operands, given)
+    return SYMBOLIC_BROADCAST(operands, given)
 
 
 def _collapse_sum_like(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:

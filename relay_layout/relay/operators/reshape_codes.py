@@ -117,7 +117,7 @@ class _Reading:
         if isinstance(whole, int) and (whole % known or (-1 not in parts and whole != known)):
             raise ModelError(f"{self.shown} does not split {whole} evenly")
         for part in parts:
-            self._settle(_divided(whole, known) if part == -1 else part)
+            self._settle(divided(whole, known) if part == -1 else part)
 
     def _take(self) -> Extent:
         if self.source >= len(self.shape):
@@ -137,7 +137,7 @@ class _Reading:
             raise ModelError(f"{self.shown} leaves an extent open beside one of 0")
         if isinstance(whole, int) and isinstance(known, int) and whole % known:
             raise ModelError(f"{self.shown} does not divide the elements of {_text(self.shape)}")
-        return _divided(whole, known)
+        return divided(whole, known)
 
 
 def prod_of(extents: Any) -> Extent:
@@ -148,7 +148,8 @@ def prod_of(extents: Any) -> Extent:
     return product
 
 
-def _divided(whole: Extent, known: Extent) -> Extent:
+def divided(whole: Extent, known: Extent) -> Extent:
+    """A quotient that has no rest."""
     if isinstance(whole, int) and isinstance(known, int):
         return whole // known
     return as_extent(sym.Analyzer().simplify(tirx.floordiv(whole, known)))

@@ -56,7 +56,7 @@ def _rounding(method: str, mode: str, rounding: str) -> str:
     return _HALVES_UP if rounding == "round" or (not rounding and mode == "align_corners") else rounding
 
 
-def _resized(
+def resized(
     scope: Scope, data: Expression, dimensions: int, size: Sequence[Extent], attributes: Mapping[str, Any]
 ) -> Expression:
     """``image.resize2d`` or ``image.resize3d`` of Relax to a size, with complete attributes otherwise."""
@@ -90,7 +90,7 @@ def _resized(
 def _resize(dimensions: int, layout: str) -> Operator:
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         size = positive("size", attributes["size"], dimensions)
-        return _resized(scope, operands[0], dimensions, size, attributes)
+        return resized(scope, operands[0], dimensions, size, attributes)
 
     def export(call: relax.Call) -> Exported | None:
         values = {
@@ -137,6 +137,9 @@ def _resize_signature(layout: str) -> str:
         "coordinate_transformation_mode='half_pixel', rounding_method='', cubic_alpha=-0.5, "
         "cubic_exclude=0, extrapolation_value=0.0, out_dtype=None"
     )
+
+
+RESIZE2D_SIGNATURE = _resize_signature("NCHW")
 
 
 def _prepare_resize(dimensions: int) -> Callable[..., tuple[Sequence[Any], Mapping[str, Any]]]:
@@ -212,7 +215,7 @@ def _upsampling(dimensions: int) -> Any:
             "method": attributes.method.removeprefix("bi" if dimensions == 2 else "tri"),
             "coordinate_transformation_mode": mode,
         }
-        return _resized(scope, operands[0], dimensions, size, resizing)
+        return resized(scope, operands[0], dimensions, size, resizing)
 
     return build
 

@@ -17,6 +17,7 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.relay.operators import rearranging
+from relay_layout.relay.operators.agreement import alike, alike_but_for_axis, named_extents
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import (
     MOST_DIMENSIONS,
@@ -202,13 +203,7 @@ _SYMBOLIC_SPLIT = CarriedForm("split", "data", "SplitAttrs", _split_evenly)
 
 def split_conditions(function: relax.Function) -> list[str]:
     """What the extents of a function's parameters have to be for all that it splits."""
-    named = [
-        (extent, f"{parameter.name}.shape[{axis}]")
-        for parameter in function.params
-        if isinstance(parameter.ty, relax.TensorType)
-        for axis, extent in enumerate(shape_of(parameter) or ())
-        if not isinstance(extent, int)
-    ]
+    named = named_extents(function)
     found: dict[str, None] = {}
     for binding in bindings_of(function):
         if operator_name(binding.value) != "relay.split":
@@ -309,6 +304,7 @@ ROWS = (
         signature="data, axis",
         relax_names=("concat",),
         export=_export_concatenate,
+        agreement=alike_but_for_axis,
     ),
     Operator(
         "stack",
@@ -318,6 +314,7 @@ ROWS = (
         signature="data, axis",
         relax_names=("stack",),
         export=_export_stack,
+        agreement=alike,
     ),
     Operator(
         "split",

@@ -9,6 +9,7 @@ from tvm import relax, te, tirx, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, dtype_of, same_extent
 from relay_layout.relay.operators import selecting
+from relay_layout.relay.operators.agreement import scattered
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axes_of, axis_of, integer
 from relay_layout.relay.operators.carried import CarriedForm
@@ -380,7 +381,14 @@ ROWS = (
         "ScatterAddAttrs",
         signature="data, indices, updates, axis",
     ),
-    Operator("scatter_nd", ("data", "indices", "updates"), _scatter_nd, "ScatterNDAttrs", carried=True),
+    Operator(
+        "scatter_nd",
+        ("data", "indices", "updates"),
+        _scatter_nd,
+        "ScatterNDAttrs",
+        carried=True,
+        agreement=scattered,
+    ),
     Operator("adv_index", ("*inputs",), _adv_index, carried=True),
     *selecting.ROWS,
 )

@@ -4,13 +4,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from tvm import relax, topi
+from tvm import relax, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, constant, dtype_of
+from relay_layout.ir import Expression, dtype_of
+from relay_layout.ir import scalar as scalar_of
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axis_of, integer, positive
+from relay_layout.relay.operators.carried import CarriedForm
+from relay_layout.relay.operators.counted import counted, counting
 from relay_layout.relay.operators.elementwise import checked_dtype
 from relay_layout.relay.operators.operator import (
     Operator,
@@ -19,8 +21,8 @@ from relay_layout.relay.operators.operator import (
     fields_of,
     rank_of,
     scalar,
-    static_extents,
 )
+from topi_ext.compute.nonzero import places_of_nonzero
 
 _MOST_VALUES = 2**24
 """How many values unique may take."""
@@ -110,32 +112,67 @@ def _unique(scope: Scope, operands: Sequence[Expression], given: Attributes) -> 
     data = operands[0]
     if rank_of(data) != 1:
         raise ModelError("takes a list")
-    size = positive(static_extents(data)[0], "the length of the data", _MOST_VALUES)
-    counting = constant(np.arange(size, dtype="int32"))
+    (size,) = extents(data)
+    if isinstance(size, int):
+        positive(size, "the length of the data", _MOST_VALUES)
+    places = scope.emit(relax.op.astype(scope.emit(counting(size)), "int32"))
+    beyond = scalar_of(scope.emit, size)
+    beyond = scope.emit(relax.op.astype(beyond, "int32"))
     zeros = relax.op.zeros((size,), "int32")
     order = scope.emit(relax.op.argsort(data, 0, False, "int32"))
     ordered = scope.emit(relax.op.take(data, order, 0))
-    before = relax.op.take(ordered, constant(np.maximum(np.arange(size, dtype="int32") - 1, 0)), 0)
+    one = scalar(1, "int32")
+    previous = relax.op.maximum(relax.op.subtract(places, one), scalar(0, "int32"))
+    before = relax.op.take(ordered, scope.emit(previous), 0)
     starts = relax.op.astype(relax.op.not_equal(ordered, before), "int32")
     group = scope.emit(relax.op.cumsum(scope.emit(starts), 0))
-    outside = relax.op.full((size,), scalar(size, "int32"), "int32")
+    outside = relax.op.full((size,), beyond, "int32")
     first = scope.emit(relax.op.scatter_elements(outside, group, order, 0, "min"))
     if not given.sorted:
         # Groups count by their first entry instead of by their value.
         by_place = scope.emit(relax.op.argsort(first, 0, False, "int32"))
-        group = scope.emit(relax.op.take(relax.op.scatter_elements(zeros, by_place, counting), group, 0))
+        group = scope.emit(relax.op.take(relax.op.scatter_elements(zeros, by_place, places), group, 0))
         first = scope.emit(relax.op.take(first, by_place, 0))
-    used = relax.op.less(first, scalar(size, "int32"))
+    used = relax.op.less(first, beyond)
     results = [
         relax.op.scatter_elements(relax.op.zeros_like(data), group, ordered),
         relax.op.where(used, first, zeros),
         relax.op.scatter_elements(zeros, order, group),
-        relax.op.add(relax.op.max(group, [0], True), scalar(1, "int32")),
+        relax.op.add(relax.op.max(group, [0], True), one),
     ]
     if given.return_counts:
         ones = relax.op.ones((size,), "int32")
         results.append(relax.op.scatter_elements(zeros, group, ones, 0, "add"))
     return relax.Tuple([scope.emit(result) for result in results])
+
+
+def _places(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    """The places of what is not zero, one in a row, in their order."""
+    found = scope.emit(scope.builder.call_te(places_of_nonzero, operands[0]))
+    room, number = (scope.emit(relax.TupleGetItem(found, index)) for index in range(2))
+    (count,) = counted(scope, number, "found")
+    columns = scope.emit(relax.op.strided_slice(room, [1], [0], [count], assume_inbound=True))
+    return relax.op.astype(scope.emit(relax.op.permute_dims(columns, [1, 0])), "int32")
+
+
+_ARGWHERE = CarriedForm(
+    "argwhere",
+    "condition",
+    None,
+    _places,
+    result_type=lambda types, given: relax.TensorType(dtype="int32", ndim=2),
+)
+
+
+def _argwhere(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+    rank = rank_of(operands[0])
+    if rank == 0:
+        raise ModelError("takes a tensor of at least one dimension")
+    count = tirx.Var("found", "int64")
+    scope.equalities.counts.add(count)
+    return scope.builder.match_cast(
+        scope.emit(_ARGWHERE(operands, given)), relax.TensorType([count, rank], "int32")
+    )
 
 
 def _prepare_unique(
@@ -198,6 +235,7 @@ ROWS = (
     ),
     _running("cumsum", relax.op.cumsum),
     _running("cumprod", relax.op.cumprod),
+    Operator("argwhere", ("condition",), _argwhere),
     Operator("einsum", ("*data",), _einsum, "EinsumAttrs", relax_names=("einsum",), export=_export_einsum),
     Operator(
         "unique",

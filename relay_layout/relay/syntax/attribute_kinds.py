@@ -23,10 +23,14 @@ REQUIRED = _Required()
 
 
 class Attribute(NamedTuple):
-    """How an attribute is stored, and its default."""
+    """How an attribute is stored, and its default.
+
+    ``before`` is what an attribute without default was in versions of TVM that did not have it.
+    """
 
     kind: str
     default: AttributeValue | _Required = REQUIRED
+    before: AttributeValue | _Required = REQUIRED
 
 
 Declaration = dict[str, Attribute]

@@ -281,7 +281,7 @@ _DECLARATIONS: dict[str, Declaration] = {
         "out_dtype": DTYPE,
     },
     "QuantizeAttrs": {"out_dtype": REQUIRED_DTYPE, "axis": integer(-1)},
-    "DequantizeAttrs": {"out_dtype": REQUIRED_DTYPE, "axis": integer(-1)},
+    "DequantizeAttrs": {"out_dtype": REQUIRED_DTYPE._replace(before="float32"), "axis": integer(-1)},
     "BroadcastAttrs": {"lhs_axis": integer(-1), "rhs_axis": integer(-1)},
     "QnnSimulatedQuantizeAttrs": {"axis": integer(-1)},
     "QnnSimulatedDequantizeAttrs": {"out_dtype": DTYPE, "axis": integer(-1)},

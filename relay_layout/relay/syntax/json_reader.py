@@ -183,7 +183,7 @@ class Builder:
         declared = self._declaration(node.index, key)
         # In the order of the declaration, which is that of Relay text; JSON sorts them by name.
         for field in (field for field in declared if field in self._table.fields(node.index)):
-            kind, default = declared[field]
+            kind, default, _ = declared[field]
             value = self._attribute_value(node, field) if kind == NODE else _SCALARS[kind](node, field)
             if type(value) is not type(default) or value != default:
                 values[field] = value

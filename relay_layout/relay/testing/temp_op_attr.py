@@ -9,6 +9,7 @@ from typing import Any
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER
+from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.mixed_precision import MIXED
 
 _REGISTRIES = {
@@ -16,6 +17,7 @@ _REGISTRIES = {
     "FTVMConvertOpLayout": CONVERT,
     "FInferCorrectLayout": INFER,
     "FTVMMixedPrecisionConversionType": MIXED,
+    **LEGALIZATIONS,
 }
 """Relay's attributes of operators that were functions of the caller's, by name."""
 

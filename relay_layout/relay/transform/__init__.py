@@ -16,9 +16,11 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.callbacks.conventions import check_desired
 from relay_layout.relay.expression import dtype_text
+from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.casts import canonicalize_casts
+from relay_layout.relay.passes.divisions import divisions_to_products
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
 from relay_layout.relay.passes.folding import folded, folded_with_quantized
 from relay_layout.relay.passes.function_pass import function_pass
@@ -32,12 +34,27 @@ from relay_layout.relay.passes.joining import (
     dense,
     dense_of_matrices,
 )
+from relay_layout.relay.passes.legalizing import fast_math, legalizing
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.relay.passes.transposes import merge_transposes
 from relay_layout.relay.transform import mixed_precision
+from relay_layout.relay.transform.normal_forms import (
+    AnnotateSpans,
+    CanonicalizeOps,
+    Defunctionalization,
+    DefuseOps,
+    EtaExpand,
+    InferType,
+    Inline,
+    LambdaLift,
+    ToANormalForm,
+    ToBasicBlockNormalForm,
+    ToGraphNormalForm,
+)
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.branches import each_branch
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
@@ -53,39 +70,14 @@ build_config = PassContext
 __getattr__ = refuser(__name__)
 
 
-def InferType() -> tvm.transform.Pass:
-    """Types of every binding. Relax modules have them; this only brings a module into normal form."""
-    return relax.transform.Normalize()
-
-
-def CanonicalizeOps() -> tvm.transform.Pass:
-    """Normal form. Operators that Relay canonicalises, such as nn.bias_add, are imported in that form."""
-    return relax.transform.Normalize()
-
-
-def Inline() -> tvm.transform.Pass:
-    """Nothing: functions are part of what calls them from the start."""
-    return relax.transform.Normalize()
-
-
-def ToANormalForm() -> tvm.transform.Pass:
-    """Normal form: each operator is bound to a variable, as in any Relax module."""
-    return relax.transform.Normalize()
-
-
-def ToGraphNormalForm() -> tvm.transform.Pass:
-    """Normal form. ``relay.astext`` prints any module as a graph."""
-    return relax.transform.Normalize()
-
-
-def ToBasicBlockNormalForm() -> tvm.transform.Pass:
-    """Normal form. What only one side of a branch reads is computed in it."""
-    return relax.transform.Normalize()
-
-
 def FoldConstant(fold_qnn: bool = False) -> tvm.transform.Pass:
     """Operators on constants alone become constants, with ``fold_qnn`` those on quantized ones as well."""
     return _pass(folded_with_quantized if fold_qnn else folded, "relay_layout.relay.FoldConstant")
+
+
+def PartialEvaluate() -> tvm.transform.Pass:
+    """What is computed of constants alone: functions that are called are part of main from the start."""
+    return FoldConstant()
 
 
 def SimplifyInference() -> tvm.transform.Pass:
@@ -113,9 +105,30 @@ def FoldExplicitPadding() -> tvm.transform.Pass:
     return _pass(fold_explicit_padding, "relay_layout.relay.FoldExplicitPadding")
 
 
+def DivToMul() -> tvm.transform.Pass:
+    """Divisions of floats by constants as products."""
+    return _pass(divisions_to_products, "relay_layout.relay.DivToMul")
+
+
 def CanonicalizeCast() -> tvm.transform.Pass:
     """Casts to a wider dtype that several elementwise operators read, once for each of them."""
     return _pass(canonicalize_casts, "relay_layout.relay.CanonicalizeCast", opt_level=3)
+
+
+def FastMath() -> tvm.transform.Pass:
+    """exp, tanh, erf and softmax of float32 as polynomials, as Relay approximated them."""
+    return _pass(fast_math, "relay_layout.relay.FastMath", opt_level=4)
+
+
+def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> tvm.transform.Pass:
+    """What callbacks of ``relay.op.register_legalize`` put in the place of operators.
+
+    ValueError for the name of an attribute that has no callbacks here.
+    """
+    registry = LEGALIZATIONS.get(legalize_map_attr_name)
+    if registry is None:
+        raise ValueError(f"Legalize: '{legalize_map_attr_name}' is none of {', '.join(LEGALIZATIONS)}")
+    return legalizing(registry, "Legalize")
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> tvm.transform.Pass:
@@ -229,7 +242,11 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> tvm.transform
     (Relay changed the function's type).
     """
     checked = check_desired(desired_layouts)
-    return _pass(lambda module: convert_layouts(module, checked)[0], "ConvertLayout", opt_level=3)
+
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        return each_branch(module, lambda apart: convert_layouts(apart, checked)[0])
+
+    return _pass(run, "ConvertLayout", opt_level=3)
 
 
 def AlterOpLayout() -> tvm.transform.Pass:
@@ -237,7 +254,11 @@ def AlterOpLayout() -> tvm.transform.Pass:
 
     The target is that of ``with tvm.target.Target(...)``; without one, this machine.
     """
-    return _pass(lambda module: alter_layouts(module)[0], "AlterOpLayout", opt_level=3)
+
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        return each_branch(module, lambda apart: alter_layouts(apart)[0])
+
+    return _pass(run, "AlterOpLayout", opt_level=3)
 
 
 def convert_layouts(
@@ -276,6 +297,7 @@ def _pass(
 
 __all__ = [
     "AlterOpLayout",
+    "AnnotateSpans",
     "BackwardFoldScaleAxis",
     "CanonicalizeCast",
     "CanonicalizeOps",
@@ -284,9 +306,14 @@ __all__ = [
     "CombineParallelDense",
     "ConvertLayout",
     "DeadCodeElimination",
+    "Defunctionalization",
+    "DefuseOps",
+    "DivToMul",
     "DynamicToStatic",
     "EliminateCommonSubexpr",
+    "EtaExpand",
     "FakeQuantizationToInteger",
+    "FastMath",
     "FoldConstant",
     "FoldExplicitPadding",
     "FoldScaleAxis",
@@ -294,7 +321,10 @@ __all__ = [
     "FuseOps",
     "InferType",
     "Inline",
+    "LambdaLift",
     "LayoutConfig",
+    "Legalize",
+    "PartialEvaluate",
     "PassContext",
     "RemoveUnusedFunctions",
     "Sequential",

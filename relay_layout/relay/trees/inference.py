@@ -140,4 +140,5 @@ def _whole(function: tree.Function) -> tree.FuncType:
     for parameter, kind in zip(function.params, kinds, strict=True):
         if parameter.type is None:
             _KNOWN[parameter] = kind
-    return tree.FuncType(kinds, to_relay(imported.ret_ty))
+    # The type of the function itself does not say what extents are that are computed in it.
+    return tree.FuncType(kinds, to_relay(imported.body.body.ty))

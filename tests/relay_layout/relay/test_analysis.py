@@ -36,6 +36,18 @@ def test_variables(a, b):
     assert relay.analysis.all_vars(function) == [a, b, free]
 
 
+def test_data_types(a):
+    pair = relay.Tuple([relay.cast(a, "int8"), relay.split(a, 2).astuple()])
+    assert relay.analysis.all_dtypes(pair) == {"float32", "int8"}
+
+
+def test_constants(a):
+    one = relay.const(1.0)
+    assert relay.analysis.check_constant(relay.Tuple([one, one]))
+    assert not relay.analysis.check_constant(one + one)
+    assert not relay.analysis.check_constant(relay.Tuple([one, a]))
+
+
 def test_visits_in_post_order(a, b):
     net = relay.nn.relu(a + b)
     names = []
@@ -188,6 +200,19 @@ def test_biases_of_modules_are_visited_as_biases():
         found = []
         relay.analysis.post_order_visit(visited, found.append)
         assert [part.op.name for part in found if isinstance(part, relay.Call)] == ["nn.bias_add"]
+
+
+def test_functors_have_methods_of_their_own(a):
+    class Depth(relay.ExprFunctor):
+        def visit_var(self, var):
+            return 0
+
+        def visit_call(self, call):
+            return 1 + max(map(self.visit, call.args))
+
+    assert Depth().visit(relay.nn.relu(a + a)) == 2
+    with pytest.raises(NotImplementedError, match="Depth has no visit_tuple"):
+        Depth().visit(relay.Tuple([a]))
 
 
 def test_visitors_take_functions_of_modules():

@@ -233,7 +233,23 @@ def test_parameters_where_they_were_before_relay_0_8():
     assert library.libmod_name == "name"
 
 
+def test_executor_and_runtime_by_their_classes():
+    executor = relay.backend.Executor("graph", {"link-params": True})
+    assert executor["link-params"]
+    assert relay.backend.vm is relay.vm
+    library = relay.build(network(), "llvm", executor=executor, runtime=relay.backend.Runtime("cpp"))
+    assert library.get_executor_config()
+
+
 def test_executors_that_are_not_there():
+    with pytest.raises(ValueError, match="executor aot: only the graph executor is there"):
+        relay.backend.Executor("aot")
+    with pytest.raises(ValueError, match="runtime crt: microTVM is gone"):
+        relay.backend.Runtime("crt")
+    with pytest.raises(ValueError, match="runtime crt: only the runtime cpp is there"):
+        relay.build(network(), "llvm", runtime="crt")
+    with pytest.raises(AttributeError, match="has no attribute 'te_compiler': there is one way to build"):
+        relay.backend.te_compiler  # noqa: B018
     with pytest.raises(ValueError, match="executor aot: only the graph executor is there"):
         relay.build(network(), "llvm", executor="aot")
     with pytest.raises(ValueError, match="executor kind 'interpreter' is not known"):

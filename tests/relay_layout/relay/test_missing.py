@@ -8,7 +8,7 @@ from relay_layout import relay
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("transform.DefuseOps", "relay-layout has no such pass; leave it out if it only makes code faster"),
+        ("transform.ToCPS", "relay-layout has no such pass; leave it out if it only makes code faster"),
         (
             "frontend.from_keras",
             "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's "
@@ -21,6 +21,16 @@ from relay_layout import relay
             "autotvm.task.extract_from_program",
         ),
         ("testing.lstm", "it is one of TVM's own test helpers; relay_layout.models has networks"),
+        ("random.uniform", "random numbers are not drawn while a network runs; give them as an input"),
+        ("annotation.on_device", "a network runs on one device; leave the line out"),
+        (
+            "transform.gradient",
+            "training is not there; take gradients in the framework that the model comes from",
+        ),
+        (
+            "analysis.detect_feature",
+            "relay-layout has no such question; ask it by relay.analysis.post_order_visit",
+        ),
         ("op.register_pattern", "what is fused follows from what an operator computes; leave the line out"),
     ],
 )

@@ -89,7 +89,7 @@ def test_dequantize() -> None:
     scales = np.array([0.5, 0.25, 3e4], "float32")
     zero_points = np.array([1, 7, 128], "int32")
     body = """(
-        qnn.dequantize(%x, 0.1f, 3, out_dtype="float32"),
+        qnn.dequantize(%x, 0.1f, 3),
         qnn.dequantize(%x, %scales, %zeros, out_dtype="float32", axis=1),
         qnn.dequantize(%x, %scales, %zeros, out_dtype="float16", axis=1))"""
     scalar, vector, half = evaluate_bound(body, {"scales": scales, "zeros": zero_points}, x=x)

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import tvm
 from relay_harness import check, evaluate, imported, program
+from run_time_harness import computed
 
+from relay_layout import relay
 from relay_layout.errors import ModelError
 
 GENERATOR = np.random.default_rng(13)
@@ -90,9 +93,46 @@ def test_unique() -> None:
         np.testing.assert_array_equal(result, want)
 
 
+def test_unique_of_unknown_length() -> None:
+    v = np.array([4, 5, 1, 5], "int32")
+    values, first, inverse, count = computed(
+        relay.unique(relay.var("v", shape=(relay.Any(),), dtype="int32")).astuple(), v=v
+    )
+    np.testing.assert_array_equal(values, [1, 4, 5, 0])
+    np.testing.assert_array_equal(first, [2, 0, 1, 0])
+    np.testing.assert_array_equal(inverse, [1, 2, 0, 2])
+    np.testing.assert_array_equal(count, [3])
+
+
+@pytest.mark.parametrize("rows", [3, relay.Any()], ids=["known", "open"])
+def test_argwhere(rows: int | None) -> None:
+    """As many rows as there are places, of which later operators take any number."""
+    data = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [-1, 0, 0, 3]], "float32")
+    places = relay.argwhere(relay.var("x", shape=(rows, 4)))
+    found, doubled = computed(relay.Tuple([places, places * relay.const(2)]), x=data)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, np.argwhere(data))
+    np.testing.assert_array_equal(doubled, 2 * np.argwhere(data))
+
+
+def test_argwhere_of_nothing() -> None:
+    """There are no rows where there is no place."""
+    (found,) = computed(relay.argwhere(relay.var("x", shape=(2, 3))), x=np.zeros((2, 3), "float32"))
+    assert found.shape == (0, 2)
+
+
+def test_argwhere_prints() -> None:
+    """As the operator that it is, in a module as well."""
+    module = tvm.IRModule.from_expr(relay.argwhere(relay.var("x", shape=(2, 3))))
+    text = relay.astext(module)
+    assert "argwhere(%x)" in text
+    assert relay.astext(relay.fromtext(text)) == text
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        ("argwhere(1f)", "argwhere: takes a tensor of at least one dimension"),
         ("topk(%x, k=9)", "topk: k is 9, over the extent 4 of axis 2"),
         ('topk(%x, k=1, ret_type="all")', "ret_type is 'both', 'values' or 'indices', not 'all'"),
         ("sort(%x, axis=3)", "sort: axis 3 is not one of 3 dimensions"),
