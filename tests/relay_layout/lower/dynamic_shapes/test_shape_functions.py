@@ -23,7 +23,7 @@ def of_extents(*names: str) -> tvm.IRModule:
 
 def with_a_second(module: tvm.IRModule) -> tvm.IRModule:
     """The module where "other" calls a function with the stores the other way around, as addresses may be."""
-    first, second = module.get_global_var("shape_func"), tvm.ir.GlobalVar("shape_func1")
+    first, second = module.get_global_var("shape_func"), tvm.ir.GlobalVar("another")
     relax.expr._update_type(second, first.ty)
     function = module[first]
     stores = nodes_of(function.body, tirx.BufferStore)
