@@ -14,12 +14,13 @@ import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.functions import DESTINATIONS, MAIN, WORKSPACE
-from relay_layout.errors import ArtifactError, InputError
+from relay_layout.errors import ArtifactError, InputError, RelayLayoutError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
 from relay_layout.runtime.machine import Machine
 from relay_layout.runtime.turns import Turns
 from topi_ext.messages import first_line, system_message
+from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1
@@ -274,19 +275,20 @@ def _load_library(library: bytes | bytearray | memoryview, load: Callable[[Path]
     ArtifactError where no folder for temporary files takes one, or programs are not loaded from there.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+        with TemporaryFolder() as folder:
             path = Path(folder) / "library.so"
             path.write_bytes(library)
             return load(path)
-    except OSError as error:
-        reason = system_message(error)
+    except (RelayLayoutError, OSError) as error:
+        reason = system_message(error) if isinstance(error, OSError) else str(error)
+        raise ArtifactError(f"the code cannot be loaded: {reason}") from None
     except RuntimeError as error:
         # What the system says comes after the names that it was given.
         reason = f"{tempfile.gettempdir()}: {first_line(error).rpartition('library.so: ')[2]}"
-    raise ArtifactError(
-        f"the code cannot be loaded by way of a temporary file ({reason}); set $TMPDIR to a folder that "
-        "takes files and is not mounted noexec, such as /dev/shm"
-    )
+        raise ArtifactError(
+            f"the code cannot be loaded by way of a temporary file ({reason}); set $TMPDIR to a folder that "
+            "is not mounted noexec, such as /dev/shm"
+        ) from None
 
 
 def as_array(value: Any, name: str) -> Any:

@@ -4,7 +4,6 @@ TVM generates code of one function after the other, which is most of a compilati
 threads run meanwhile.
 """
 
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from heapq import heapreplace
@@ -18,6 +17,7 @@ from relay_layout.host import cpu_count
 from relay_layout.ir import copy_of
 from topi_ext.codegen.build import unchecked
 from topi_ext.ir import nodes_of
+from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 
 PARTS = 32
 """So many parts the library's functions are cut into, on every machine, as it decides on their order there. A
@@ -67,7 +67,7 @@ def _with_libraries(
         library.write_to_file(str(path), "o")
         return tvm.runtime.load_static_library(str(path), [_symbol(function) for _, function in part])
 
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+    with TemporaryFolder(FOR_CODE) as folder:
         pool = ThreadPoolExecutor(threads, "generate")
         try:
             libraries = list(pool.map(compiled, range(len(parts)), parts))

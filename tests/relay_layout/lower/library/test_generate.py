@@ -1,5 +1,6 @@
 """Code of all functions, whoever generates it."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tvm
 from tvm import relax, topi
 
+from relay_layout.errors import RelayLayoutError
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.targets import resolve_target
@@ -68,6 +70,14 @@ def test_an_error_of_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tvm.tirx, "build", build)
     with pytest.raises(RuntimeError, match=r"^no code$"):
         generate(module_of(5), TARGET, PIPELINE, 2)
+
+
+def test_no_place_for_temporary_files_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(
+        RelayLayoutError, match=r"^there is no place for temporary files \(.*gone: no such file\)"
+    ):
+        generate(module_of(5), TARGET, PIPELINE)
 
 
 def test_code_for_gpus_is_left_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
