@@ -264,7 +264,7 @@ def load(
     """
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"an artifact is loaded from the path of its file, not from {type(path).__name__}")
-    return Session(read_artifact(Path(path)), threads=threads, target=target, permute=permute)
+    return Session(read_artifact(path), threads=threads, target=target, permute=permute)
 
 
 def set_threads(threads: int | None) -> None:
