@@ -248,8 +248,8 @@ def test_a_model_of_open_sizes(
     monkeypatch.setattr("relay_layout.tuning.tasks.model_tasks", lambda *_: found)
     assert main(COMMAND) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "relay-layout: error: there is nothing to tune: the models hold no convolution or dense layer of fixed "
-        "sizes; --input-shape gives inputs theirs"
+        "relay-layout: error: there is nothing to tune: the models hold no convolution or dense layer of "
+        "fixed sizes; --input-shape gives inputs theirs"
     )
 
 
