@@ -121,7 +121,9 @@ class TensorSpec:
                 f"{self._expected(role)}, got {type(array).__name__}; "
                 f"convert with numpy.asarray(x, {self.dtype!r})"
             )
-        masked = np.count_nonzero(array.mask) if isinstance(array, np.ma.MaskedArray) else 0
+        # Masked arrays are looked for where there may be one: numpy imports them when they are first named.
+        is_masked = type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
+        masked = np.count_nonzero(array.mask) if is_masked else 0
         if masked:
             raise InputError(
                 f"{self._expected(role)}, got an array with {masked} masked elements; fill them: x.filled(0)"
