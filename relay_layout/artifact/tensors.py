@@ -122,8 +122,9 @@ class TensorSpec:
                 f"convert with numpy.asarray(x, {self.dtype!r})"
             )
         # Masked arrays are looked for where there may be one: numpy imports them when they are first named.
-        is_masked = type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
-        masked = np.count_nonzero(array.mask) if is_masked else 0
+        masked = 0
+        if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+            masked = np.count_nonzero(array.mask)
         if masked:
             raise InputError(
                 f"{self._expected(role)}, got an array with {masked} masked elements; fill them: x.filled(0)"

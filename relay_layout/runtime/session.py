@@ -59,6 +59,8 @@ class Session:
         input that does not lie in memory as the artifact expects: True copies it into order, False refuses
         it, None refuses it where the order was declared by the model or its user.
         """
+        if permute not in (True, False, None):
+            raise InputError(f"permute: expected True, False or None, got {permute!r}")
         build, content = artifact.choose(target)
         self._threads = _thread_count(threads)
         self.permute = permute

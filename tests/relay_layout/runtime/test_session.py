@@ -476,6 +476,11 @@ def test_a_library_is_unloaded_with_its_session(artifact: Path) -> None:
     assert np.isfinite(outputs["output"]).all()
 
 
+def test_an_option_that_is_none_is_told_of(artifact: Path) -> None:
+    with pytest.raises(InputError, match=r"^permute: expected True, False or None, got 'no'$"):
+        relay_layout.load(artifact, permute="no")  # type: ignore[arg-type]
+
+
 def test_a_session_ends_with_its_block(artifact: Path) -> None:
     def held() -> tuple[int, int]:
         maps = Path("/proc/self/maps").read_text()
