@@ -124,7 +124,7 @@ class TensorSpec:
         # Masked arrays are looked for where there may be one: numpy imports them when they are first named.
         masked = 0
         if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
-            masked = np.count_nonzero(array.mask)
+            masked = int(np.count_nonzero(array.mask))
         if masked:
             raise InputError(
                 f"{self._expected(role)}, got an array with {masked} masked elements; fill them: x.filled(0)"
