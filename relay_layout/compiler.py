@@ -18,6 +18,7 @@ from relay_layout.artifact import (
     Manifest,
     Producer,
     TensorSpec,
+    joined,
     write_artifact,
 )
 from relay_layout.bodies import name_inside
@@ -155,7 +156,7 @@ def convert(
     module = load_model(model, input_shapes=input_shapes, params=params)
     converted, report = convert_network(module, request, resolved)
     plans_of_bodies = tuple(body.plan for body in report.bodies.values())
-    return Conversion(converted, report.to_dict(), report.plan, plans_of_bodies)
+    return Conversion(converted, joined(report.to_dict(), report.times()), report.plan, plans_of_bodies)
 
 
 @one_at_a_time
@@ -272,8 +273,9 @@ def _built(
     calls = described_calls(_calls(lowered, planned, conversion, variants), lowered.kernels, variants)
     content = Content(build_library(planned, target, say), lowered.weights)
     seconds = time.perf_counter() - since
-    found = _report(conversion, lowered.kernels, count_operations(lowered.module), seconds)
-    build = Build(target.name, target.manifest(), target.threads, found | {"calls": plain(calls)})
+    found = _report(conversion, lowered.kernels, count_operations(lowered.module)) | {"calls": plain(calls)}
+    times = {**conversion.times(), "compile_seconds": round(seconds, 3)}
+    build = Build(target.name, target.manifest(), target.threads, found, times=times)
     part = target_report(build, conversion, calls, planned, content.weights) if described else None
     return _Built(build, content, specs, part)
 
@@ -317,9 +319,7 @@ def _check_targets(targets: Sequence[BuildTarget]) -> None:
         link_command(target.cross_triple)
 
 
-def _report(
-    conversion: ConversionReport, kernels: Sequence[Kernel], operations: int, seconds: float
-) -> dict[str, Any]:
+def _report(conversion: ConversionReport, kernels: Sequence[Kernel], operations: int) -> dict[str, Any]:
     sources = [kernel.source for kernel in kernels if kernel.workload]
     return {
         "ops": operations,
@@ -328,5 +328,4 @@ def _report(
         "functions": [
             {"name": kernel.name, "operator": kernel.operator, "source": kernel.source} for kernel in kernels
         ],
-        "compile_seconds": round(seconds, 3),
     }

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
@@ -20,7 +19,7 @@ def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     # Beside the target, since os.replace is atomic only within one file system.
-    draft = os.path.join(folder, f".relay-layout-{secrets.token_hex(8)}.tmp")
+    draft = os.path.join(folder, f".relay-layout-{os.urandom(8).hex()}.tmp")
     try:
         _check_place(target, folder)
         with open(draft, "xb") as file:

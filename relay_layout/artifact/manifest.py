@@ -3,7 +3,8 @@
 import json
 import math
 import re
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class Build:
     target: what it was built for; see :func:`relay_layout.artifact.target.check_target`.
     num_threads_hint: threads it was tuned for, if any number in particular.
     report: the compile report, any JSON object.
+    times: seconds that compiling took, where they are in the report; they are not written, so that a model is
+        compiled to the same bytes again.
     weights: in the order that the library takes them; filled in by
         :func:`relay_layout.artifact.write_artifact`. Entries, of different builds too, may be the same bytes.
     """
@@ -99,6 +102,7 @@ class Build:
     num_threads_hint: int | None = None
     report: dict[str, Any] = field(default_factory=dict, repr=False)
     weights: tuple[WeightEntry, ...] = field(default=(), repr=False)
+    times: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check.text(self.name, "name")
@@ -157,22 +161,20 @@ class Manifest:
     def report(self) -> dict[str, Any]:
         """What is reported of the compilation: the fields of the build's report, its target and threads.
 
-        For several targets these are a list ``targets``, with a ``name`` in each, and the sum of their
-        ``compile_seconds``.
+        For several targets these are a list ``targets``, with a ``name`` in each. Where this process compiled
+        the model, times are among the fields; of several targets there is the sum of ``compile_seconds``.
         """
         builds = self.builds
         reports = [
-            {**build.report, "target": build.target, "threads": build.num_threads_hint} for build in builds
+            {**joined(build.report, build.times), "target": build.target, "threads": build.num_threads_hint}
+            for build in builds
         ]
         if len(builds) == 1:
             return reports[0]
         named = zip(builds, reports, strict=True)
-        # A report may be any object.
-        seconds = [report.get("compile_seconds") for report in reports]
-        return {
-            "targets": [{"name": build.name, **report} for build, report in named],
-            "compile_seconds": round(sum(each for each in seconds if isinstance(each, int | float)), 3),
-        }
+        seconds = [build.times["compile_seconds"] for build in builds if build.times]
+        total = {"compile_seconds": round(sum(seconds), 3)} if seconds else {}
+        return {"targets": [{"name": build.name, **report} for build, report in named], **total}
 
     def to_json(self) -> dict[str, Any]:
         """A dict that JSON can carry and :meth:`from_json` takes."""
@@ -200,7 +202,7 @@ class Manifest:
         builds = []
         for index, item in enumerate(check.sequence(found["builds"], "builds")):
             where = f"builds[{index}]"
-            build = dict(check.record(item, where, [entry.name for entry in fields(Build)]))
+            build = dict(check.record(item, where, [entry.name for entry in _written(Build)]))
             build["weights"] = _build_all(WeightEntry, build["weights"], f"{where}.weights")
             builds.append(_build(Build, build, where))
         found["builds"] = tuple(builds)
@@ -248,11 +250,24 @@ def _table(
 
 
 def _plain(item: Producer | Build | Section | WeightEntry) -> dict[str, Any]:
-    return {entry.name: getattr(item, entry.name) for entry in fields(item)}
+    return {entry.name: getattr(item, entry.name) for entry in _written(item)}
+
+
+def _written(kind: Any) -> list[Field[Any]]:
+    """The fields that are in the file: all that are compared."""
+    return [entry for entry in fields(kind) if entry.compare]
+
+
+def joined(report: Mapping[str, Any], times: Mapping[str, Any]) -> dict[str, Any]:
+    """A report with times among its fields."""
+    inner = {
+        name: joined(report.get(name, {}), each) for name, each in times.items() if isinstance(each, dict)
+    }
+    return {**report, **times, **inner}
 
 
 def _build(kind: type[Any], data: object, where: str) -> Any:
-    found = check.record(data, where, [item.name for item in fields(kind)])
+    found = check.record(data, where, [item.name for item in _written(kind)])
     try:
         return kind(**found)
     except ArtifactError as error:

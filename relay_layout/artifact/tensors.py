@@ -1,6 +1,6 @@
 """What goes into and comes out of a compiled model, and whether given arrays are that."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,10 +109,11 @@ class TensorSpec:
         except ArtifactError as error:
             raise ArtifactError(f"{where}.{error}") from None
 
-    def check(self, array: object, *, role: str = "input") -> None:
+    def check(self, array: object, *, role: str = "input", is_torch: bool = False) -> None:
         """Raises InputError unless ``array`` is a numpy array of this dtype, rank and shape.
 
-        A named dimension takes any size within its bounds. ``role`` is how the message calls the tensor.
+        A named dimension takes any size within its bounds. ``role`` is how the message calls the tensor, and
+        ``is_torch`` whether the caller has a tensor of PyTorch's, to which its words are to fit.
         Strides and byte order do not matter here; see :func:`check_inputs`.
         """
         if not isinstance(array, np.ndarray):
@@ -120,7 +121,10 @@ class TensorSpec:
                 f"{self._expected(role)}, got {type(array).__name__}; "
                 f"convert with numpy.asarray(x, {self.dtype!r})"
             )
-        masked = np.count_nonzero(array.mask) if isinstance(array, np.ma.MaskedArray) else 0
+        # Masked arrays are looked for where there may be one: numpy imports them when they are first named.
+        masked = 0
+        if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+            masked = int(np.count_nonzero(array.mask))
         if masked:
             raise InputError(
                 f"{self._expected(role)}, got an array with {masked} masked elements; fill them: x.filled(0)"
@@ -130,7 +134,7 @@ class TensorSpec:
             self._check_bounds(array.shape, role)
             return
         got = f"{array.dtype.name} {_shape_text(array.shape)}"
-        raise InputError(f"{self._expected(role)}, got {got}{self._remedy(array, fits)}")
+        raise InputError(f"{self._expected(role)}, got {got}{self._remedy(array, fits, is_torch)}")
 
     def _expected(self, role: str) -> str:
         return f"{role} {self.name!r}: expected {self.dtype} {_shape_text(self.shape)}"
@@ -153,7 +157,7 @@ class TensorSpec:
         pairs = zip(self.shape, shape, strict=True)
         return all(isinstance(want, str) or want == have for want, have in pairs)
 
-    def _remedy(self, array: Array, fits: bool) -> str:
+    def _remedy(self, array: Array, fits: bool, is_torch: bool) -> str:
         steps, shape = "", array.shape
         # An image alone is a batch of one.
         if len(shape) + 1 == len(self.shape) > 2:
@@ -167,12 +171,12 @@ class TensorSpec:
             found = {order for order in orders if self._fits([shape[axis] for axis in order])}
             if len(found) != 1:
                 return ""
-            steps += f".transpose{found.pop()}"
+            steps += f".{'permute' if is_torch else 'transpose'}{found.pop()}"
         if array.dtype.name != self.dtype:
             # Text, dates, objects and complex numbers are mistakes that a cast would only hide.
             if array.dtype.kind not in "biuf":
                 return ""
-            steps += f".astype({self.dtype!r})"
+            steps += f".to(torch.{self.dtype})" if is_torch else f".astype({self.dtype!r})"
         return f"; convert with {steps}"
 
 
@@ -197,12 +201,14 @@ def check_inputs(
     conditions: Sequence[Condition] = (),
     *,
     permute: bool | None = None,
+    of_torch: Container[str] = (),
 ) -> dict[str, Array]:
     """The arrays as their specs have them in memory: C-contiguous, dimensions in the order of ``dim_order``.
 
     By name, in the order of ``specs``, and in this machine's byte order. An array that lies so already is
     given back as it is, or as a view of its memory. One that does not is copied where ``permute`` says so, is
-    refused where ``permute`` is False, and for None is refused just where its order is ``declared``.
+    refused where ``permute`` is False, and for None is refused just where its order is ``declared``. Of
+    ``of_torch`` the caller has tensors of PyTorch's.
 
     Raises InputError for a missing or unexpected name, for an array that its spec does not take, for one in
     another order, for a named dimension that has two sizes, and for sizes that do not meet ``conditions``.
@@ -212,7 +218,7 @@ def check_inputs(
     result: dict[str, Array] = {}
     for spec in specs:
         array = arrays[spec.name]
-        spec.check(array)
+        spec.check(array, is_torch=spec.name in of_torch)
         for axis, (want, have) in enumerate(zip(spec.shape, array.shape, strict=True)):
             if not isinstance(want, str):
                 continue

@@ -1,7 +1,6 @@
 """The benchmark as a whole: every model in every runtime, side by side in one run."""
 
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from relay_layout.bench.results import (
 )
 from relay_layout.bench.workers.measure import measure_interleaved, summarize
 from relay_layout.bench.workers.process import PeerError, WorkerProcess
+from topi_ext.temporary_folder import TemporaryFolder
 
 Array = np.ndarray[Any, Any]
 
@@ -83,7 +83,7 @@ def run_bench(
     if missing and require_peers:
         raise PeerUnavailable("; ".join(missing.values()))
     runtimes = _Runtimes(wanted, missing, threads, seconds, ours, progress, interrupted)
-    with tempfile.TemporaryDirectory(prefix="relay-layout-bench-") as directory:
+    with TemporaryFolder() as directory:
         # Every file is checked before the first is measured: that takes minutes.
         tasks = [
             _make_task(

@@ -9,7 +9,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from relay_layout.errors import InputError, RelayLayoutError
+from topi_ext.temporary_folder import TemporaryFolder
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array]
@@ -94,7 +94,7 @@ def prepare_relay_layout(model_path: Path, threads: int, **options: Any) -> Prep
     """relay-layout itself, from an artifact, or from an ONNX file that is compiled here with ``options``."""
     relay_layout: Any = importlib.import_module("relay_layout")
     if model_path.suffix == ".onnx":
-        with tempfile.TemporaryDirectory() as directory:
+        with TemporaryFolder() as directory:
             artifact = Path(directory) / "model.artifact"
             relay_layout.compile(model_path, threads=threads, **options).save(artifact)
             session = relay_layout.load(artifact, threads=threads)

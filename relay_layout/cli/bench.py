@@ -1,6 +1,5 @@
 """``relay-layout bench MODEL...``."""
 
-import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from relay_layout.cli.interrupts import INTERRUPTED, noted_interrupts
 from relay_layout.cli.output import Outcome, note, one_line, progress
 from relay_layout.errors import InputError
 from topi_ext.messages import system_message
+from topi_ext.temporary_folder import TemporaryFolder
 
 if TYPE_CHECKING:
     from relay_layout.bench import BenchResult
@@ -124,7 +124,7 @@ def _measured(
 
     rounded = arguments.precision != "fp32"
     with (
-        tempfile.TemporaryDirectory(prefix="relay-layout-") as folder,
+        TemporaryFolder() as folder,
         neighbours(arguments.neighbours or 0),
         noted_interrupts() as interrupts,
     ):

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from relay_layout.cli.main import guarded, perform
 from relay_layout.cli.output import Outcome, note, progress
 from relay_layout.columns import columns
 from relay_layout.errors import RelayLayoutError
+from topi_ext.temporary_folder import TemporaryFolder
 
 if TYPE_CHECKING:
     from relay_layout.models.network import Network
@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> Outcome:
 
     threads = arguments.threads or host.cpu_count()
     network = build(arguments.model)
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as name:
+    with TemporaryFolder() as name:
         files = _files_in(Path(name))
         export_onnx(network, files.model)
         note(f"compiling {arguments.model} with threads: {threads}")

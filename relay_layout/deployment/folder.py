@@ -1,6 +1,7 @@
 """The files of an exported network, and what a C++ program is built with."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def export_folder(
     """Write the code and weights of one of an artifact's targets, and the C++ sources that run them.
 
     ``target`` is needed where an artifact has several. Files are replaced one by one, each whole or not at
-    all; ``example.cpp`` and ``CMakeLists.txt`` that are there already are left as they are.
+    all; ``example.cpp`` and ``CMakeLists.txt`` that are there already are left as they are. Of a new folder
+    nothing is left upon an error.
 
     ArtifactError for an artifact that is damaged or for a GPU, InputError for a target that it was not built
     for or a folder that takes no files.
@@ -50,7 +52,7 @@ def export_folder(
     if not runs_on_host(build.target):
         raise ArtifactError(f"{os.fspath(artifact)}: {build.name} is a GPU; exported networks run on CPUs")
     root = Path(folder)
-    has_runtime = _runs_here(build)
+    has_runtime, is_new = _runs_here(build), not root.exists()
     try:
         (root / "cpp").mkdir(parents=True, exist_ok=True)
         (entries,) = place([content])
@@ -67,8 +69,12 @@ def export_folder(
         # Last, since it is what makes a network of the folder.
         with replaced(root / "network.txt") as file:
             file.write(described)
-    except OSError as error:
-        raise InputError(f"{root}: cannot be written: {system_reason(error)}") from None
+    except BaseException as error:
+        if is_new:
+            shutil.rmtree(root, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(f"{root}: cannot be written: {system_reason(error)}") from None
+        raise
     return Exported(build.name, sum(sizes.values()) + len(described), has_runtime)
 
 

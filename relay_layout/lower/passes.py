@@ -6,10 +6,12 @@ from tvm import relax
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.dynamic_shapes.definitions import define_before_use
 from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_of_new_extents
+from relay_layout.lower.dynamic_shapes.shape_functions import lower_shapes
 from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
 from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.lookups import fuse_lookups
 from relay_layout.lower.fusion.reshapes import rewrite_reshapes
+from relay_layout.lower.fusion.scalar_order import merge_alike, order_scalars
 from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.dynamic_storage import share_dynamic_storages
@@ -24,6 +26,8 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
     """Lower operators to loops, each in a function of its own."""
     return [
         *lowering_for(target).legalize_passes(),
+        as_pass(order_scalars),
+        as_pass(merge_alike),
         relax.transform.AnnotateTIROpPattern(),
         as_pass(fuse_lookups),
         as_pass(prevent_fusion_of_broadcasts),
@@ -47,6 +51,7 @@ def fuse_passes(target: BuildTarget, join: FusionDecision | None = None) -> list
     return [
         tvm.transform.Sequential(groups),
         relax.transform.FuseTIR(),
+        as_pass(order_scalars),
         # Before scheduling: a reshape is recognised by its unscheduled loops, and then needs no function.
         as_pass(rewrite_reshapes),
         relax.transform.DeadCodeElimination(),
@@ -75,6 +80,6 @@ def machine_passes() -> list[tvm.transform.Pass]:
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
         relax.transform.ComputePrimValue(),
-        relax.transform.VMShapeLower(),
+        as_pass(lower_shapes),
         relax.transform.AttachGlobalSymbol(),
     ]

@@ -80,7 +80,7 @@ def target_report(
             objective_us=round(build.report["solver"]["objective_us"], 3),
             seconds=round(plan.solution.seconds, 4),
         ),
-        compile_seconds=build.report["compile_seconds"],
+        compile_seconds=build.times["compile_seconds"],
         nodes=nodes,
         edges=edges,
         transforms=transforms,

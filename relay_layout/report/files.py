@@ -18,6 +18,8 @@ FilePath = str | os.PathLike[str]
 
 def check_report_path(path: FilePath) -> None:
     """InputError for a path that says neither page nor data, or in no folder."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"report: a path ending in .html or .json is needed, not {path!r}")
     if Path(path).suffix not in (".html", ".json"):
         raise InputError(f"report: {os.fspath(path)} must end in .html (a page) or .json (its data)")
     if not Path(path).parent.is_dir():

@@ -6,6 +6,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,12 +15,13 @@ import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.functions import DESTINATIONS, MAIN, WORKSPACE
-from relay_layout.errors import ArtifactError, InputError
+from relay_layout.errors import ArtifactError, InputError, RelayLayoutError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
 from relay_layout.runtime.machine import Machine
 from relay_layout.runtime.turns import Turns
 from topi_ext.messages import first_line, system_message
+from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.threads import SET_THREADS
 
 WORKER_GROUP_BIG = 1
@@ -57,6 +59,8 @@ class Session:
         input that does not lie in memory as the artifact expects: True copies it into order, False refuses
         it, None refuses it where the order was declared by the model or its user.
         """
+        if permute not in (True, False, None):
+            raise InputError(f"permute: expected True, False or None, got {permute!r}")
         build, content = artifact.choose(target)
         self._threads = _thread_count(threads)
         self.permute = permute
@@ -73,7 +77,7 @@ class Session:
         self._owns_threads = set_own_threads(library, self._threads)
         if self._owns_threads:
             # Threads end before the library that they run in is unloaded.
-            weakref.finalize(self, set_own_threads, library, 1)
+            self._end_threads: Callable[[], object] = weakref.finalize(self, set_own_threads, library, 1)
         self._machine = Machine(library, self._device.devices)
         weights = [self._device.weight(array) for array in content.weights.values()]
         self._destinations = list(self._machine[DESTINATIONS]())
@@ -88,6 +92,7 @@ class Session:
         self._accepted: dict[str, Any] | None = None
         self._calls = 0
         self._turns = Turns()
+        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"Session(target={self.target!r}, threads={self._threads}, inputs={self.inputs!r})"
@@ -97,6 +102,28 @@ class Session:
             "a Session holds mapped memory and a loaded library, so it is neither pickled nor copied; "
             "relay_layout.load the artifact in each process"
         )
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back threads, memory and the library, once the calls of other threads are done.
+
+        It happens by itself with the last reference. Outputs stay the caller's; any further call is an
+        :class:`InputError`.
+        """
+        with self._turns.lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._owns_threads:
+                self._end_threads()
+            del self._machine, self._entry, self._destinations, self._new_results, self._device
+            self._fed = None
+            self.artifact = replace(self.artifact, contents=())
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name, in the model's order; they are the caller's own.
@@ -143,6 +170,7 @@ class Session:
 
     def observe(self, observer: Callable[..., int]) -> None:
         """Have ``observer`` called before and after every kernel, as :meth:`Machine.observe` does."""
+        self._check_open()
         self._machine.observe(observer)
 
     def _computed(self, tensors: Sequence[Any]) -> list[np.ndarray]:
@@ -176,11 +204,12 @@ class Session:
 
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
         """Tensors of the inputs, once checked: over the caller's memory where it may be, or in buffers."""
+        self._check_open()
         if not isinstance(inputs, Mapping):
             names = ", ".join(f"'{spec.name}': ..." for spec in self.inputs)
             raise InputError(f"inputs: expected a dict {{{names}}}, got {type(inputs).__name__}")
         given = {name: as_array(value, name) for name, value in inputs.items()}
-        accepted = self._accepted_of(given)
+        accepted = self._accepted_of(given, inputs)
         tensors, copied = [], []
         for spec in self.inputs:
             name, array = spec.name, accepted[spec.name]
@@ -193,23 +222,30 @@ class Session:
         self.copied = tuple(copied)
         return tensors
 
-    def _accepted_of(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The inputs as the network takes them.
+    def _accepted_of(self, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs as the network takes them, of the arrays over what the caller has.
 
         Where those of the call before were taken as they were, so are others that look the same.
         """
         looks = {name: _look(value) for name, value in given.items()}
         if looks == self._accepted:
             return given
-        found = check_inputs(self.inputs, given, self.artifact.manifest.conditions, permute=self.permute)
+        conditions = self.artifact.manifest.conditions
+        of_torch = [name for name, value in inputs.items() if _is_torch(value)]
+        found = check_inputs(self.inputs, given, conditions, permute=self.permute, of_torch=of_torch)
         as_they_were = all(found[name] is value for name, value in given.items())
         self._accepted = looks if as_they_were else None
         return found
 
     def _fed_tensors(self) -> Sequence[Any]:
+        self._check_open()
         if self._fed is None:
             raise InputError("there is nothing to run before the inputs are fed")
         return self._fed
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InputError("the session is closed; relay_layout.load the artifact again")
 
     def _use_threads(self) -> None:
         if not self._owns_threads and getattr(_THREAD, "count", None) != self._threads:
@@ -230,7 +266,7 @@ def load(
     """
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"an artifact is loaded from the path of its file, not from {type(path).__name__}")
-    return Session(read_artifact(Path(path)), threads=threads, target=target, permute=permute)
+    return Session(read_artifact(path), threads=threads, target=target, permute=permute)
 
 
 def set_threads(threads: int | None) -> None:
@@ -274,19 +310,20 @@ def _load_library(library: bytes | bytearray | memoryview, load: Callable[[Path]
     ArtifactError where no folder for temporary files takes one, or programs are not loaded from there.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+        with TemporaryFolder() as folder:
             path = Path(folder) / "library.so"
             path.write_bytes(library)
             return load(path)
-    except OSError as error:
-        reason = system_message(error)
+    except (RelayLayoutError, OSError) as error:
+        reason = system_message(error) if isinstance(error, OSError) else str(error)
+        raise ArtifactError(f"the code cannot be loaded: {reason}") from None
     except RuntimeError as error:
         # What the system says comes after the names that it was given.
         reason = f"{tempfile.gettempdir()}: {first_line(error).rpartition('library.so: ')[2]}"
-    raise ArtifactError(
-        f"the code cannot be loaded by way of a temporary file ({reason}); set $TMPDIR to a folder that "
-        "takes files and is not mounted noexec, such as /dev/shm"
-    )
+        raise ArtifactError(
+            f"the code cannot be loaded by way of a temporary file ({reason}); set $TMPDIR to a folder that "
+            "is not mounted noexec, such as /dev/shm"
+        ) from None
 
 
 def as_array(value: Any, name: str) -> Any:
@@ -309,6 +346,10 @@ def as_array(value: Any, name: str) -> Any:
             f"input {name!r}: numpy cannot read this {kind} in place ({first_line(error)}); "
             "move it to the CPU and convert it to a dtype of numpy"
         ) from None
+
+
+def _is_torch(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch"
 
 
 def _look(value: Any) -> Any:

@@ -30,7 +30,7 @@ def recorded_kernels(
     they hold most of. Lines that are no records are skipped with a warning. Raises InputError for a file that
     cannot be read, or that is no log.
     """
-    if isinstance(paths, str):
+    if not _are_paths(paths):
         raise InputError(f"tuning records: a list of logs is needed, not {paths!r}")
     if not paths:
         return _shipped(processor, cpu) if shipped else RecordedKernels(Database())
@@ -48,6 +48,12 @@ def recorded_kernels(
         warnings.warn(skipped, RelayLayoutWarning, stacklevel=2)
     theirs = load(tuning_logs.paths_of(processor))[0] if shipped else []
     return RecordedKernels(Database([*theirs, *records], _preferred(records, processor, cpu)))
+
+
+def _are_paths(paths: object) -> bool:
+    if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
+        return False
+    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def check_logs(paths: Iterable[Path]) -> None:

@@ -92,7 +92,10 @@ class Tuning:
         for line in tuning.found.notes:
             listener.tell(line)
         if not tuning.found.tasks:
-            raise InputError("there is nothing to tune: the models hold no convolution or dense layer")
+            open_ones = " of fixed sizes; --input-shape gives inputs theirs" if tuning.found.notes else ""
+            raise InputError(
+                f"there is nothing to tune: the models hold no convolution or dense layer{open_ones}"
+            )
         return tuning
 
     def run(self, measurer: Measurer, listener: Listener) -> dict[str, Any]:

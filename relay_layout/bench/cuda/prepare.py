@@ -5,7 +5,6 @@ no more with it than what it was making.
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
@@ -22,6 +21,7 @@ from relay_layout.models import build, to_onnx, to_relax
 from relay_layout.targets import CudaTarget, require_cuda, resolve_target
 from topi_ext.cuda.codegen.build import machine_code_of
 from topi_ext.cuda.kernel import Convolution, compile_module, kernel_module
+from topi_ext.temporary_folder import TemporaryFolder
 
 SEED = 0
 
@@ -136,7 +136,7 @@ def torch_module(model: str, batch: int) -> Any:
     """The network in torch, for inference on the CPU, in float32."""
     from relay_layout.bench.onnx_to_torch.module import convert
 
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(to_onnx(build(model, batch=batch)).SerializeToString())
         return convert(path).eval()

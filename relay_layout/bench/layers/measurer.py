@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from relay_layout.runtime.peak import STEPS, peak_operations
 from relay_layout.targets import CpuTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.knobs import Knobs
+from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.workload import ConvolutionWorkload
 
 PEAK_SECONDS = 0.5
@@ -80,7 +80,7 @@ class LayerMeasurer:
         self.missing = ONEDNN.missing()
         self._target = target
         self._seconds = seconds
-        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-layers-")
+        self._folder = TemporaryFolder()
         self._ours, self._peak = self._side("KERNEL", OURS), self._side("PEAK", "peak")
         self._kernels: dict[str, _Side] = {}
         self._onednn = None if self.missing else self._side("ONEDNN", ONEDNN.name)

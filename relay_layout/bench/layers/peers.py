@@ -7,7 +7,6 @@ one run of a network to the next come from memory: calls take turns with copies 
 
 import json
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ import numpy as np
 from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Run
 from relay_layout.layout.transform import apply
 from relay_layout.runtime.peak import peak_arguments, peak_kernel
+from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload
 
 DTYPE = "float32"
@@ -248,7 +248,7 @@ def _load(function: Any, target: Mapping[str, Any], threads: int) -> Any:
     from topi_ext.tune.measuring.workers import WORKER_GROUP_BIG, build_and_export, named
 
     tvm.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, threads)
-    with tempfile.TemporaryDirectory(prefix="relay-layout-layer-") as folder:
+    with TemporaryFolder() as folder:
         path = build_and_export(
             folder, tuple(link_command()), named(function), tvm.target.Target(dict(target))
         )

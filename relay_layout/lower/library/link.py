@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from relay_layout.errors import TargetError
 from relay_layout.lower.library.device_code import assembly
 from topi_ext.messages import system_reason
+from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.threads import AMX, COMPILING, LINKING
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")
@@ -104,16 +104,16 @@ def link_executable(
             extra += [str(threads), *LINKING]
         _drive([*command, "-shared", "-fPIC", "-o", output, *objects, *extra], triple)
 
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+    with TemporaryFolder(FOR_CODE) as folder:
         path = Path(folder) / "library.so"
-        executable.export_library(str(path), fcompile=link)
+        executable.export_library(str(path), fcompile=link, workspace_dir=folder)
         return path.read_bytes()
 
 
 @cache
 def _threads(command: tuple[str, ...], triple: str, amx: bool) -> bytes:
     """The object file of threads, made once for each driver, as that takes longer than linking."""
-    with tempfile.TemporaryDirectory(prefix="relay-layout-") as folder:
+    with TemporaryFolder(FOR_CODE) as folder:
         path = Path(folder) / "threads.o"
         _drive([*command, *([AMX] if amx else []), *COMPILING, "-o", str(path)], triple)
         return path.read_bytes()

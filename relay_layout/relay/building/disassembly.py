@@ -2,10 +2,10 @@
 
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from relay_layout.errors import InputError
+from topi_ext.temporary_folder import TemporaryFolder
 
 # The one of LLVM reads libraries for other processors than this one.
 _PROGRAMS = ("llvm-objdump", "objdump")
@@ -24,7 +24,7 @@ def assembly(library: bytes | bytearray | memoryview, fmt: str = "") -> str:
     found = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if found is None:
         raise InputError(f"get_source: needs {' or '.join(_PROGRAMS)}, and neither is on the path")
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder() as folder:
         path = Path(folder) / "network.so"
         path.write_bytes(library)
         done = subprocess.run(

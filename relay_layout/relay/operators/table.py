@@ -63,8 +63,11 @@ for _row in TABLE.values():
 
 
 def did_you_mean(name: str) -> str:
-    """The end of a message about an operator that is not there: the one with the most similar name."""
-    near = get_close_matches(name, TABLE, 1, 0.75)
+    """The end of a message about an operator that is not there: the one with the most similar name.
+
+    Of those for any number of dimensions the one for images.
+    """
+    near = [f"{name}2d"] if f"{name}2d" in TABLE else get_close_matches(name, TABLE, 1, 0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
 

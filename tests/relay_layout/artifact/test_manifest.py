@@ -228,9 +228,26 @@ def test_reports_that_json_cannot_carry() -> None:
             make_build(report=report)
 
 
-def test_seconds_of_several_targets_are_of_those_whose_report_has_them() -> None:
-    builds = [make_build(report={"compile_seconds": 1.25}), make_build(name="narrow", report={})]
-    assert make_manifest(builds=tuple(builds)).report["compile_seconds"] == 1.25
+def test_times_are_among_what_is_reported() -> None:
+    times = {"solver": {"seconds": 0.5}, "compile_seconds": 1.25}
+    report = make_manifest(
+        builds=(make_build(report={"ops": 2, "solver": {"status": "optimal"}}, times=times),)
+    ).report
+    assert report["solver"] == {"status": "optimal", "seconds": 0.5}
+    assert (report["ops"], report["compile_seconds"]) == (2, 1.25)
+
+
+def test_times_of_several_targets_are_summed() -> None:
+    builds = [make_build(name=name, times={"compile_seconds": 1.25}) for name in ("narrow", "wide")]
+    report = make_manifest(builds=tuple(builds)).report
+    assert report["compile_seconds"] == 2.5
+    assert [target["compile_seconds"] for target in report["targets"]] == [1.25, 1.25]
+
+
+def test_times_are_not_written() -> None:
+    timed = make_manifest(builds=(make_build(times={"compile_seconds": 1.25}),))
+    assert timed.encode() == make_manifest(builds=(make_build(),)).encode()
+    assert Manifest.decode(timed.encode()).builds[0].times == {}
 
 
 def test_manifest_json_round_trip() -> None:

@@ -241,6 +241,18 @@ def test_a_model_without_kernels(
     )
 
 
+def test_a_model_of_open_sizes(
+    measurer: MadeUp, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ModelTasks([], ["conv2d has symbolic extents and is not tuned"])
+    monkeypatch.setattr("relay_layout.tuning.tasks.model_tasks", lambda *_: found)
+    assert main(COMMAND) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "relay-layout: error: there is nothing to tune: the models hold no convolution or dense layer of "
+        "fixed sizes; --input-shape gives inputs theirs"
+    )
+
+
 def test_a_network_of_the_catalogue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

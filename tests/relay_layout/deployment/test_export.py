@@ -1,5 +1,7 @@
 """Exported folders: a C++ program gives what a session gives, and says what is wrong in one line."""
 
+import errno
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -304,3 +306,19 @@ def test_a_folder_that_takes_no_files_is_named(static: Path, tmp_path: Path) -> 
     (tmp_path / "net").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match=r"net: cannot be written: Not a directory"):
         export_folder(static, tmp_path / "net")
+
+
+def test_of_a_new_folder_nothing_is_left_upon_an_error(
+    static: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("relay_layout.deployment.folder.describe", full)
+    with pytest.raises(InputError, match=r"net: cannot be written: No space left on device$"):
+        export_folder(static, tmp_path / "net")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "net").mkdir()
+    with pytest.raises(InputError, match=r"net: cannot be written: No space left on device$"):
+        export_folder(static, tmp_path / "net")
+    assert (tmp_path / "net" / "weights.bin").exists()

@@ -185,6 +185,11 @@ def test_callbacks_are_for_operators_that_exist() -> None:
     )
 
 
+def test_of_operators_for_any_number_of_dimensions_that_for_images_is_meant() -> None:
+    with pytest.raises(LayoutError, match=r"^desired layouts of 'nn\.conv': .*; did you mean nn\.conv2d\?$"):
+        transform.ConvertLayout({"nn.conv": ["NHWC", "default"]})
+
+
 @pytest.mark.parametrize(
     ("callback", "level", "message"),
     [

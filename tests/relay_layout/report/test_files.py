@@ -121,3 +121,8 @@ def test_damaged_data(
     with pytest.raises(InputError) as error:
         read_report("r.json")
     assert str(error.value) == message
+
+
+def test_what_is_no_path_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^report: a path ending in \.html or \.json is needed, not 5$"):
+        check_report_path(5)  # type: ignore[arg-type]

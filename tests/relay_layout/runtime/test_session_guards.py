@@ -288,6 +288,18 @@ def test_tensors_that_numpy_cannot_hold_are_refused(artifacts: Path) -> None:
     session.run({"x": torch.zeros(3, 5, requires_grad=True)})
 
 
+def test_the_words_for_a_tensor_of_pytorch_are_its_own(artifacts: Path) -> None:
+    torch = pytest.importorskip("torch")
+    session = relay_layout.load(artifact("batch of 1", None, artifacts))
+    image = torch.zeros(4, 5, 3, dtype=torch.uint8)
+    with pytest.raises(InputError) as raised:
+        session.run({"x": image})
+    found, advice = str(raised.value).split("; convert with ")
+    assert found == "input 'x': expected float32 [1, 3, 4, 5], got uint8 [4, 5, 3]"
+    assert advice == "[None].permute(0, 3, 1, 2).to(torch.float32)"
+    session.run({"x": eval(f"image{advice}", {"image": image, "torch": torch})})
+
+
 def test_signs_that_pytorch_has_yet_to_turn(artifacts: Path) -> None:
     """Such as imaginary parts of conjugates: what lies in memory are their negatives."""
     torch = pytest.importorskip("torch")

@@ -4,6 +4,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,6 +112,13 @@ def test_lines_that_are_no_records_are_named_and_skipped(tmp_path: Path) -> None
     with pytest.warns(UserWarning, match=r"^tuning records: lines skipped: .*log\.jsonl:2: "):
         kernels = recorded_kernels(PROCESSOR.name, [path])
     assert kernels.database.best(WORKLOAD, PROCESSOR) is not None
+
+
+@pytest.mark.parametrize("given", ["log.jsonl", 5, [5], b"log.jsonl"])
+def test_what_is_no_list_of_logs_is_refused(given: Any) -> None:
+    with pytest.raises(InputError) as raised:
+        resolve_target("x86-64-v3", tuning_records=given)
+    assert str(raised.value) == f"tuning records: a list of logs is needed, not {given!r}"
 
 
 def test_the_packages_records_can_be_left_out() -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import tvm_ffi
 
 from topi_ext.cuda.codegen.nvrtc import Nvrtc, compile_with, find_nvrtc, first_error
 from topi_ext.errors import CudaError
+from topi_ext.temporary_folder import TemporaryFolder
 
 # What the callback raises goes through TVM, which gives back as they were only the exceptions that it knows.
 tvm_ffi.register_error(CudaError)
@@ -117,7 +117,7 @@ def _compile_by(compiler: Path | Nvrtc, source: str, arch: str, kind: str) -> tu
     code = code_architecture(source, arch)
     if isinstance(compiler, Nvrtc):
         return compile_with(compiler, source, code, kind)
-    with tempfile.TemporaryDirectory(prefix="topi-ext-") as folder:
+    with TemporaryFolder() as folder:
         text, result = Path(folder) / "kernels.cu", Path(folder) / f"kernels.{kind}"
         text.write_text(source)
         words = [str(compiler), f"-arch={code}", f"-{kind}", *_FLAGS, "-o", str(result), str(text)]

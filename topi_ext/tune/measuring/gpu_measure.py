@@ -2,7 +2,6 @@
 tracker lends.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of
+from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.tune.measuring import gpu_workers, product_check
 from topi_ext.tune.measuring.agreement import tolerance_error
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
@@ -66,7 +66,7 @@ class GpuMeasurer:
             raise CudaError("tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]")
         self.cpu = cpu
         self._timing = timing
-        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
+        self._folder = TemporaryFolder()
         self._libraries: dict[gpu_workers.Product, Library] = {}
         self._coming: dict[gpu_workers.Product, Any] = {}
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)

@@ -3,7 +3,6 @@
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
 
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
+from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
@@ -65,7 +65,7 @@ class KernelMeasurer:
         self.cpu = cpu
         self._target = target
         self._timing = timing
-        self._folder = tempfile.TemporaryDirectory(prefix="relay-layout-tune-")
+        self._folder = TemporaryFolder()
         with needing_packages():
             self._pool = builder_pool(builders, timing.build_timeout)
             self._link = tuple(link)

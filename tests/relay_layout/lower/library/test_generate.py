@@ -1,5 +1,6 @@
 """Code of all functions, whoever generates it."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tvm
 from tvm import relax, topi
 
+from relay_layout.errors import RelayLayoutError
 from relay_layout.lower.library.generate import generate
 from relay_layout.lower.passes import machine_passes, memory_passes
 from relay_layout.targets import resolve_target
@@ -40,11 +42,13 @@ def result(executable: object, path: Path) -> np.ndarray:
 @pytest.mark.parametrize("steps", [1, 2, 5, 19])
 def test_more_threads_generate_the_same(steps: int, tmp_path: Path) -> None:
     module = module_of(steps)
-    alone, together = (
-        result(generate(module, TARGET, PIPELINE, threads), tmp_path / f"{threads}.so") for threads in (1, 3)
-    )
-    np.testing.assert_array_equal(alone, together)
-    np.testing.assert_allclose(alone, np.arctan(np.full(SHAPE, 1.0 + sum(range(steps)))), rtol=1e-6)
+    alone, together = (tmp_path / "1.so", tmp_path / "3.so")
+    found = [
+        result(generate(module, TARGET, PIPELINE, threads), path)
+        for threads, path in ((1, alone), (3, together))
+    ]
+    assert alone.read_bytes() == together.read_bytes()
+    np.testing.assert_allclose(found[0], np.arctan(np.full(SHAPE, 1.0 + sum(range(steps)))), rtol=1e-6)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -64,6 +68,14 @@ def test_an_error_of_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tvm.tirx, "build", build)
     with pytest.raises(RuntimeError, match=r"^no code$"):
         generate(module_of(5), TARGET, PIPELINE, 2)
+
+
+def test_no_place_for_temporary_files_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(
+        RelayLayoutError, match=r"^there is no place for temporary files \(.*gone: no such file\)"
+    ):
+        generate(module_of(5), TARGET, PIPELINE)
 
 
 def test_code_for_gpus_is_left_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:

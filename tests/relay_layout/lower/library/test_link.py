@@ -95,7 +95,7 @@ def test_android_takes_the_clang_of_its_kit_alone(monkeypatch: pytest.MonkeyPatc
 class Executable:
     """Hands its linker two objects, as TVM's executable does."""
 
-    def export_library(self, path: str, fcompile) -> None:
+    def export_library(self, path: str, fcompile, workspace_dir: str) -> None:
         fcompile(path, ["a.o", "b.o"])
 
 
