@@ -258,6 +258,14 @@ def test_descending_ranges(tmp_path: Path) -> None:
     check(tmp_path, nodes, {"one": np.array(1), "down": np.array(-2)})
 
 
+def test_a_range_by_a_step_that_sizes_decide(tmp_path: Path) -> None:
+    nodes = (
+        "s = Shape <start=2, end=3> (x)  h = Squeeze (s)  step = Div (h, two) "
+        "r = Range (one, h, step)  y = Cast <to=1> (r)"
+    )
+    check(tmp_path, nodes, {"one": np.array(1), "two": np.array(2)}, [(1, 4, 8, 6), (1, 4, 13, 3)])
+
+
 def test_scattering_to_all_rows_but_the_last(tmp_path: Path) -> None:
     constants = {"zero": ints(0), "last": ints(-1), "rows": ints(2), "columns": np.array(3)}
     nodes = (
