@@ -126,7 +126,7 @@ def by_rows(
 
     rows = te.compute([*out_shape[:across], width], column, name=f"{operator}{COLUMNS}")
     beside = te.reduce_axis((0, taps_across), "rw")
-    read = (out_shape[across] - 1) * pooling.strides[1] + (taps_across - 1) * step_across + 1
+    read = _elements_read(pooling, 1, out_shape[across])
 
     def bordered(*index: Any) -> tirx.Expr:
         pixel = index[across] - left
@@ -165,9 +165,15 @@ class _Window:
     """The window of one output element: its reduction axes and the positions they visit."""
 
     def __init__(
-        self, data: te.Tensor, pooling: Pooling, index: Sequence[tirx.Var], axes: Sequence[te.Tensor]
+        self,
+        data: te.Tensor,
+        pooling: Pooling,
+        out_shape: Sequence[Any],
+        index: Sequence[tirx.Var],
+        axes: Sequence[te.Tensor],
     ) -> None:
         self.axes = list(axes)
+        self._out_shape = out_shape
         self._data = data
         self._pooling = pooling
         self._index = index
@@ -176,19 +182,23 @@ class _Window:
         """The index into the data, and the condition under which it lies inside the image."""
         pooling = self._pooling
         index: list[Any] = []
-        conditions = []
-        for (name, factor), position, size in zip(
-            physical_axes(pooling.layout), self._index, self._data.shape, strict=True
+        conditions: list[Any] = []
+        for (name, factor), position, size, count in zip(
+            physical_axes(pooling.layout), self._index, self._data.shape, self._out_shape, strict=True
         ):
             if name not in "HW" or factor:
                 index.append(position)
                 continue
             axis = "HW".index(name)
-            start = position * pooling.strides[axis]
-            source = start + self.axes[axis] * pooling.dilation[axis] - pooling.padding[axis]
+            tap = self.axes[axis] if pooling.kernel[axis] > 1 else 0
+            source = position * pooling.strides[axis] + tap * pooling.dilation[axis] - pooling.padding[axis]
+            if not pooling.padding[axis] and _at_most(_elements_read(pooling, axis, count), size):
+                # Told here, for of open extents TVM does not see it.
+                index.append(source)
+                continue
             conditions += [source >= 0, source < size]
             index.append(tirx.max(tirx.min(source, size - 1), 0) if clamp else source)
-        return index, tirx.all(*conditions)
+        return index, tirx.all(*conditions) if conditions else tirx.const(True, "bool")
 
 
 def _pool(
@@ -201,10 +211,15 @@ def _pool(
     axes = [te.reduce_axis((0, taps), name) for taps, name in zip(pooling.kernel, ("rh", "rw"), strict=True)]
     return te.compute(
         out_shape,
-        lambda *index: element(_Window(data, pooling, index, axes)),
+        lambda *index: element(_Window(data, pooling, out_shape, index, axes)),
         name=operator,
         attrs=_described(data, operator, pooling),
     )
+
+
+def _elements_read(pooling: Pooling, axis: int, count: Any) -> Any:
+    """How many elements there are from the first of the first window to the last of the last of ``count``."""
+    return (count - 1) * pooling.strides[axis] + (pooling.kernel[axis] - 1) * pooling.dilation[axis] + 1
 
 
 def _at_most(left: Any, right: Any) -> bool:

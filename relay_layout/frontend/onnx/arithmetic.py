@@ -167,7 +167,7 @@ def _slice(node: Node, data: Array, *given: Array | None) -> Value:
     else:
         bounds = [[] if bound is None else bound.reshape(-1).tolist() for bound in given]
     starts, ends, axes, steps = [*bounds, [], []][:4]
-    if any(not isinstance(bound, int) for bound in [*starts, *ends]):
+    if any(not isinstance(bound, int) for bound in [*starts, *ends, *steps]):
         return NotImplemented
     picked = [slice(None)] * data.ndim
     axes = axes or list(range(len(starts)))

@@ -5,7 +5,6 @@ of one row, and a window of a volume is one of its planes and then one of as man
 """
 
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -80,12 +79,14 @@ def _pooled(
     builder: relax.BlockBuilder, call: relax.Call, data: Expression, pooling: Pooling, goal: Sequence[Any]
 ) -> Expression:
     """The maxima or means that ``call`` asks for, of windows of ``data``, in the shape ``goal``."""
-    if "max" in operator_name(call):
-        pooled = partial(compute.max_pool2d, pooling=pooling, out_shape=goal)
-        return call_compute(builder, pooled, "max_pool2d", data)
-    counts = bool(call.attrs.count_include_pad)
-    pooled = partial(compute.avg_pool2d, pooling=pooling, out_shape=goal, count_include_pad=counts)
-    return call_compute(builder, pooled, "avg_pool2d", data)
+    name = "max_pool2d" if "max" in operator_name(call) else "avg_pool2d"
+    options = {} if name == "max_pool2d" else {"count_include_pad": bool(call.attrs.count_include_pad)}
+
+    def pooled(tensor: te.Tensor, extents: Sequence[Any]) -> te.Tensor:
+        return getattr(compute, name)(tensor, pooling, [as_extent(extent) for extent in extents], **options)
+
+    # The shape is an argument, so that it is written in the extents of the tensor that the function takes.
+    return call_compute(builder, pooled, name, data, relax.ShapeExpr(list(goal)))
 
 
 def adaptive_pooling_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

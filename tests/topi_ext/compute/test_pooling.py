@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernel_cases import PoolingCase, pooling_function
 from kernel_harness import Array, compile_function, host_cpus, prim_func, run_guarded, target_for
-from tvm import te
+from tvm import te, tirx
 
 from topi_ext.compute import Pooling, avg_pool2d, max_pool2d
 
@@ -91,3 +91,15 @@ def test_the_largest_of_infinities(layout: str, dilation: int) -> None:
     shape = (1, 5, 20, 8) if layout == "NHWC" else (1, 8, 5, 20)
     window = {"padding": (dilation,) * 4, "dilation": (dilation, dilation), "layout": layout}
     assert (pooled(max_pool2d, values, shape, (3, 3), (1, 1), **window) == -np.inf).all()
+
+
+@pytest.mark.parametrize("pool", [max_pool2d, MEAN_OF_ALL], ids=["max", "mean"])
+def test_windows_within_images_of_any_size_have_no_conditions(
+    pool: Callable[..., te.Tensor],
+) -> None:
+    height, width = tirx.Var("height", "int64"), tirx.Var("width", "int64")
+    data = te.placeholder((1, 2, height, width), "float32")
+    found = pool(data, pooling=Pooling((3, 1)), out_shape=(1, 2, height - 2, width))
+    windows = found if pool is max_pool2d else found.op.input_tensors[0]
+    script = str(windows.op.body[0])
+    assert "if_then_else" not in script and "min" not in script

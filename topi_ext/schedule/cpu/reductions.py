@@ -230,8 +230,12 @@ def runs_along(node: Any, axis: tirx.Var) -> bool:
 def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement) -> None:
     """Parallelize the outer spatial loops, vectorize the innermost one, and put the reduction between."""
     extent = loop_extent(sch, spatial[-1])
-    shared, vector = spatial, None
-    if extent is not None and extent > 1 and len(spatial) > how.rows:
+    shared, vector, row = spatial, None, []
+    if extent is None and len(spatial) > how.rows + 1 and _lies_in_rows(sch.get(block), len(spatial) - 1):
+        # Places in a row are not to be divided out of those of all elements; LLVM makes vectors of it.
+        *shared, last = spatial
+        spatial, row = shared, [last]
+    elif extent is not None and extent > 1 and len(spatial) > how.rows:
         width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else how.lanes
         if extent >= width:
             outer, vector = sch.split(spatial.pop(), [None, width])
@@ -240,12 +244,18 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
                 # One thread has the vectors that overlap: it sums them from their start, one after the other.
                 overlap_tail(sch, outer)
                 shared = spatial[:-1]
-    sch.reorder(*spatial, *reduction, *([vector] if vector is not None else []))
+    sch.reorder(*spatial, *reduction, *row, *([vector] if vector is not None else []))
     if how.parallel:
         sch.parallel(sch.fuse(*fusible(sch, shared)))
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
+
+
+def _lies_in_rows(node: Any, place: int) -> bool:
+    """Is what a block reads along the axis at ``place`` in one row each?"""
+    axis = node.iter_vars[place].var
+    return not any(strides_along(load, axis) for load in loads_of(node.body))
 
 
 def _is_alone(sch: Schedule, loops: list[Any]) -> bool:

@@ -209,7 +209,7 @@ def _of_square_matrices(node: Node, compute: Callable[[Any], Any], verb: str) ->
         raise Unsupported(f"{verb} {written(shape)}, which is no square matrix")
     if not dtype_of(node.input(0)).startswith("float"):
         raise Unsupported(f"{verb} {dtype_of(node.input(0))}, which is not supported: cast it to float32")
-    return of_square_matrices(node.builder, compute, node.tensor(0))
+    return of_square_matrices(node.builder, compute, node.tensor(0))[0]
 
 
 CONVERTERS: dict[str, Converter] = {

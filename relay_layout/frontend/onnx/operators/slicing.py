@@ -84,11 +84,16 @@ def _slice(node: Node) -> Value:
         return _sliced_by_data(node, shape)
     asked = _asked(node, len(shape))
     data = node.tensor(0)
-    kept: list[tuple[int, Extent, Extent, int]] = []
+    kept: list[tuple[int, Extent, Extent, Extent]] = []
     reversed_axes = []
     for axis, *bounds, step in asked:
         extent = shape[axis]
         start, end = (_counted_from_the_front(node, bound, extent) for bound in bounds)
+        if not isinstance(step, int):
+            node.requirements.more(step, 0)
+            begin, stop, _ = _range(node, start, end, 1, extent)
+            kept.append((axis, node.plain(begin), node.plain(stop), node.plain(step)))
+            continue
         if step < 0 and not is_static((start, end, extent)):
             data = node.emit(relax.op.flip(data, axis), "backwards")
             start, end, step = _from_the_end(start, extent), _from_the_end(end, extent), -step
@@ -114,7 +119,7 @@ def _slice(node: Node) -> Value:
     return data
 
 
-def _asked(node: Node, rank: int) -> list[tuple[int, Extent, Extent, int]]:
+def _asked(node: Node, rank: int) -> list[tuple[int, Extent, Extent, Extent]]:
     """Axis, start, end and step of each slice, as the opset says them."""
     if node.opset < 10:
         starts, ends = list(node.attributes["starts"]), list(node.attributes["ends"])
@@ -122,7 +127,7 @@ def _asked(node: Node, rank: int) -> list[tuple[int, Extent, Extent, int]]:
     else:
         starts, ends = node.extents(1), node.extents(2)
         axes = [int(axis) for axis in node.constant(3).reshape(-1)] if node.has(3) else []
-        steps = [int(step) for step in node.constant(4).reshape(-1)] if node.has(4) else []
+        steps = node.extents(4) if node.has(4) else []
     axes = axes or list(range(len(starts)))
     steps = steps or [1] * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:

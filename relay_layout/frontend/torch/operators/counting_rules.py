@@ -1,4 +1,4 @@
-"""PyTorch's operations that count equal elements, or repeat each of them as often as another tensor says.
+"""PyTorch's operations that count by steps, or equal elements, or repeat each element as another tensor says.
 
 Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
 """
@@ -51,7 +51,15 @@ def _places_to_repeat(repeats: Tensor, *, output_size: int | None = None) -> Any
     return bounds_passed(repeats.to(torch.int64).cumsum(0), output_size).to(repeats.dtype)
 
 
+def _by_an_open_step(start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
+    # TVM counts the elements of a range by steps that are known.
+    if not isinstance(step, torch.SymInt):
+        return NotImplemented
+    return torch.arange(-((start - end) // step), **options) * step + start
+
+
 RULES: dict[Any, Rule] = {
+    aten.arange.start_step: _by_an_open_step,
     aten.histc.default: _histogram,
     aten.mode.default: _mode,
     aten.repeat_interleave.Tensor: _places_to_repeat,

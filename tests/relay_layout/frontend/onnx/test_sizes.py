@@ -258,6 +258,14 @@ def test_descending_ranges(tmp_path: Path) -> None:
     check(tmp_path, nodes, {"one": np.array(1), "down": np.array(-2)})
 
 
+def test_a_range_by_a_step_that_sizes_decide(tmp_path: Path) -> None:
+    nodes = (
+        "s = Shape <start=2, end=3> (x)  h = Squeeze (s)  step = Div (h, two) "
+        "r = Range (one, h, step)  y = Cast <to=1> (r)"
+    )
+    check(tmp_path, nodes, {"one": np.array(1), "two": np.array(2)}, [(1, 4, 8, 6), (1, 4, 13, 3)])
+
+
 def test_scattering_to_all_rows_but_the_last(tmp_path: Path) -> None:
     constants = {"zero": ints(0), "last": ints(-1), "rows": ints(2), "columns": np.array(3)}
     nodes = (
@@ -363,3 +371,22 @@ def test_extents_that_are_rounded_from_floats(rounding: str, division: str, tmp_
     """
     constants = {"two": np.float32([2]), "half": np.float32([0.5]), "one": random(1, 4, 1, 1)}
     check(tmp_path, nodes, constants, [(1, 4, 5, 3), (2, 4, 6, 2)])
+
+
+def test_steps_that_sizes_decide(tmp_path: Path) -> None:
+    nodes = """
+        height = Shape <start=2, end=3> (x)  step = Div (height, two)  steps = Concat <axis=0> (step, two)
+        y = Slice (x, begins, far, axes, steps)
+    """
+    constants = {"two": ints(2), "begins": ints(1, 0), "far": ints(99, 99), "axes": ints(2, 3)}
+    check(tmp_path, nodes, constants, [(1, 4, 8, 6), (3, 4, 13, 10), (2, 4, 2, 3)])
+
+
+def test_a_step_of_none_is_refused(tmp_path: Path) -> None:
+    nodes = """
+        height = Shape <start=2, end=3> (x)  step = Div (height, two)  y = Slice (x, begin, far, axis, step)
+    """
+    constants = {"two": ints(2), "begin": ints(0), "far": ints(99), "axis": ints(2)}
+    session = relay_layout.compile(model_of(nodes, constants, 19)).session()
+    with pytest.raises(InputError, match=r"inputs of which x\.shape\[2\] // 2 > 0, got x\.shape\[2\] = 1"):
+        session.run({"x": np.zeros((1, 4, 1, 6), "float32")})

@@ -1,5 +1,6 @@
 """Inverses, determinants and solutions, beside PyTorch's."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,30 @@ def operations(dtype: torch.dtype) -> Functions:
         "from the right": lambda x: torch.linalg.solve(x, columns.T, left=False),
         "a negative power": lambda x: torch.linalg.matrix_power(x, -2),
         "without a check": lambda x: torch.linalg.solve_ex(x, columns)[0],
+        "factors": lambda x: torch.linalg.lu_factor(x)[0],
+        "rows of factors": lambda x: torch.linalg.lu_factor_ex(x).pivots,
+        "by factors": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x[0]), batch),
+        "lower triangles": lambda x: torch.linalg.solve_triangular(x + 3, columns, upper=False),
+        "upper triangles": lambda x: torch.linalg.solve_triangular(x + 3, batch, upper=True),
+        "triangles with ones": lambda x: torch.linalg.solve_triangular(
+            x, columns, upper=False, unitriangular=True
+        ),
+        "triangles from the right": lambda x: torch.linalg.solve_triangular(
+            x[0] + 3, columns.T, upper=True, left=False
+        ),
+        "lower root": lambda x: torch.linalg.cholesky(_positive(x)),
+        "upper root": lambda x: torch.linalg.cholesky_ex(_positive(x), upper=True).L,
+        "by a root": lambda x: torch.cholesky_solve(
+            columns.expand(2, 4, 3), torch.linalg.cholesky(_positive(x))
+        ),
+        "by an upper root": lambda x: torch.cholesky_solve(
+            columns, torch.linalg.cholesky(_positive(x[0]), upper=True), upper=True
+        ),
     }
+
+
+def _positive(x: torch.Tensor) -> torch.Tensor:
+    return x @ x.mT + torch.eye(4, dtype=x.dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -67,6 +91,33 @@ def test_a_program_that_changes_a_tensor(tmp_path: Path) -> None:
 
     model, x = Every({"changed": changed}).eval(), torch.randn(2, 4, 4)
     assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_what_is_told_of_matrices_without_factors(tmp_path: Path) -> None:
+    """The first pivot that is zero, and the first row where a matrix is not positive definite."""
+
+    def told(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([torch.linalg.lu_factor_ex(x).info, torch.linalg.cholesky_ex(x).info])
+
+    model, x = Every({"told": told}).eval(), torch.eye(3).repeat(3, 1, 1)
+    x[1, 1, 1], x[2, 2, 2] = 0, -1
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+@pytest.mark.parametrize(
+    ("operation", "refusal"),
+    [
+        (lambda x: torch.linalg.lu_factor_ex(x, pivot=False).LU, "factors without pivots are not supported"),
+        (
+            lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x, adjoint=True),
+            "linalg_lu_solve is supported with left=True and adjoint=False",
+        ),
+    ],
+)
+def test_factors_that_are_refused(operation: Callable[[torch.Tensor], torch.Tensor], refusal: str) -> None:
+    model = Every({"refused": operation}).eval()
+    with pytest.raises(ModelError, match=refusal):
+        from_torch(torch.export.export(model, (torch.eye(3),)))
 
 
 def test_what_is_told_of_singular_matrices_is_refused() -> None:

@@ -125,6 +125,8 @@ OF_TEXTS: dict[str, Function] = {
     "rows by places": lambda x: x[torch.arange(x.shape[0])[:, None], torch.arange(x.shape[1])],
     "the last ones": lambda x: x[torch.arange(x.shape[0]), -1],
     "as many as the batch": lambda x: torch.cat([torch.ones(1, 1, 12).repeat(x.shape[0], 1, 1), x], 1),
+    "every few words": lambda x: x[:, 1 :: x.shape[1] // 2],
+    "places by an open step": lambda x: torch.arange(1, x.shape[1], x.shape[1] // 2) + x.sum(),
     "rows that are repeated": lambda x: x.repeat(2, x.shape[0], 1),
     "the first of a table": lambda x: x + torch.arange(16.0)[: x.shape[1]].view(1, -1, 1),
     "every second of the first": lambda x: x.sum() * torch.arange(16.0)[: x.shape[1] : 2],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tvm import relax, tirx
 
+from relay_layout.lower.legalize.poolings import pooling_call
 from tests.layout_graphs import execute
 
 LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -79,3 +80,16 @@ def test_random_poolings(seed: int) -> None:
     expected = wanted(data, kind, kernel, strides, padding, dilation, ceil_mode, counts_padding)
     reproducer = f"test_random_poolings({seed}): {kind} {kernel} {strides} {padding} {dilation} of {shape}"
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6, err_msg=reproducer)
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_extents_of_results_are_those_of_the_tensor(kind: str) -> None:
+    """Given beside the tensor, nothing would say that windows end where it does."""
+    height, width = tirx.Var("height", "int64"), tirx.Var("width", "int64")
+    x = relax.Var("x", relax.TensorType([1, 2, height, width], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        call = pooling_call(builder, builder.normalize(OPERATORS[kind, 2](x, (3, 1))))
+        builder.emit_func_output(builder.emit(call))
+    (function,) = (one for one in builder.finalize().functions.values() if isinstance(one, tirx.PrimFunc))
+    assert len(function.params) == 2

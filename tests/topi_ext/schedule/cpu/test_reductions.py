@@ -16,6 +16,7 @@ from kernel_harness import (
     target_for,
 )
 from tvm import te, tirx, topi
+from tvm_ffi import structural_walk
 
 from topi_ext.schedule.cpu.loops import LoopNest
 
@@ -182,3 +183,22 @@ def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, 
         [data], lambda x: topi.sum(x, list(axes), True), data.sum(axes, keepdims=True), False
     )
     assert ("_rf_update" in script) == (place != "none")
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["all columns", "every second"])
+def test_rows_of_an_unknown_length_stay_loops_of_their_own(step: int) -> None:
+    """Places in such a row would be divided out of those of all elements."""
+    batch = tirx.Var("batch", "int64")
+    data = te.placeholder((batch, 4096, 3, step * COLUMNS), "float32", "data")
+    line = te.reduce_axis((0, 3), "line")
+    total = te.compute(
+        (batch, 4096, COLUMNS),
+        lambda image, channel, column: te.sum(data[image, channel, line, column * step], axis=line),
+    )
+    func = prim_func([data, total], "int64")
+    found = scheduled_by(LoopNest(), func, target_for("x86-64-v4")).mod["main"]
+    loops: list[tirx.For] = []
+    structural_walk(found.body, (tirx.For, loops.append))
+    shared = [loop for loop in loops if loop.kind == tirx.ForKind.PARALLEL]
+    assert [str(loop.extent) for loop in shared] == ["batch * T.int64(4096)"]
+    assert sum(loop.extent.same_as(COLUMNS) for loop in loops) == 2
