@@ -29,7 +29,7 @@ class Node:
 
     ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
     ``outputs`` are names, empty where an output is not wanted. ``counts``, ``signs``, ``limits`` and
-    ``narrow_types`` are what is known of the graph, ``requirements`` what its nodes ask of the sizes of inputs.
+    ``narrow_types`` are what is known of the graph, ``requirements`` what its nodes ask of sizes of inputs.
     """
 
     operator: str

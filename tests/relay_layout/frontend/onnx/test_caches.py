@@ -14,9 +14,8 @@ RANDOM = np.random.default_rng(17)
 
 
 def _written(attributes: str, buffer: tuple[int, ...], new: tuple[int, ...], starts: Any) -> dict[str, Any]:
-    inputs = {
-        name: RANDOM.standard_normal(shape).astype("float32") for name, shape in zip("bn", (buffer, new))
-    }
+    shapes = {"b": buffer, "n": new}
+    inputs = {name: RANDOM.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
     if starts is not None:
         inputs["s"] = np.array(starts)
     return {
