@@ -143,6 +143,26 @@ def _cast_to(node: Node, dtype: str) -> Value:
     return relax.op.astype(data, dtype)
 
 
+def _bit_shift(node: Node) -> Value:
+    """Bits moved to either side; beyond the width of the elements nothing but the sign is left of them."""
+    direction = node.attributes["direction"]
+    operator = relax.op.left_shift if direction == "LEFT" else relax.op.right_shift
+    data, given = node.tensor(0), node.input(1)
+    dtype = np.dtype(dtype_of(data))
+    bits = 8 * dtype.itemsize
+    if isinstance(given, np.ndarray) and ((given >= 0) & (given < bits)).all():
+        return operator(data, node.expression(given))
+    amount = node.expression(given)
+    above = node.emit(relax.op.less(amount, node.like(bits, data)), "above")
+    below = node.emit(relax.op.greater_equal(amount, node.like(0, data)), "below")
+    inside = node.emit(relax.op.logical_and(above, below), "inside")
+    held = node.emit(relax.op.where(inside, amount, node.like(bits - 1, data)), "held")
+    moved = operator(data, held)
+    if direction == "RIGHT" and dtype.kind == "i":
+        return moved
+    return relax.op.where(inside, node.emit(moved, "moved"), node.like(0, data))
+
+
 def _wrapped(node: Node, data: Any, dtype: str) -> Any:
     """Integers of less than a byte in bytes: of others the last bits."""
     bits = int(dtype.removeprefix("u").removeprefix("int"))
@@ -273,6 +293,7 @@ CONVERTERS: dict[str, Converter] = {
     "Asinh": _unary(relax.op.asinh),
     "Atan": _unary(relax.op.atan),
     "Atanh": _unary(relax.op.atanh),
+    "BitShift": _bit_shift,
     "Cast": _cast,
     "CastLike": _cast_like,
     "Ceil": _unary(relax.op.ceil),
