@@ -64,7 +64,7 @@ def _reduced(function: Callable[..., Any], **options: Any) -> Compute:
 
 
 def _clipped(call: relax.Call, operand: np.ndarray) -> Any:
-    low, high = (float(bound) for bound in call.args[1:])
+    low, high = (float(bound.value) for bound in call.args[1:])
     return np.clip(operand, low, high)
 
 

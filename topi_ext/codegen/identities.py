@@ -60,5 +60,9 @@ def _without_limit(statement: Any) -> Any:
 def _stores_infinity(store: tirx.BufferStore) -> tirx.BufferStore:
     if not isinstance(store.value, tirx.FloatImm):
         return store
-    limit = inf if float(store.value.value) > 0 else -inf
+    value = float(store.value.value)
+    # Sums and products of a tensor are named after it, whatever a model calls it.
+    if value in (0, 1):
+        return store
+    limit = inf if value > 0 else -inf
     return tirx.BufferStore(store.buffer, tirx.const(limit, str(store.value.ty.dtype)), store.indices)

@@ -22,6 +22,7 @@ from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed, place_of
 from relay_layout.frontend.onnx.inlined import Surroundings
 from relay_layout.frontend.onnx.limits import RowLimits
+from relay_layout.frontend.onnx.narrow_types import NarrowTypes
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators import converter_of
 from relay_layout.frontend.onnx.ratios import Ratios
@@ -51,6 +52,7 @@ class Importer:
         self._expressions = Expressions(self.builder)
         self._counts = Counts(self.builder)
         self._signs = Signs()
+        self._narrow_types = NarrowTypes()
         self._ratios = Ratios()
         self._rounded_sizes = RoundedSizes()
         # Conditions, each with the extent of which it says whether it is 0.
@@ -125,6 +127,7 @@ class Importer:
             counts=self._counts,
             signs=self._signs,
             limits=self._limits,
+            narrow_types=self._narrow_types,
             # What is inside of a branch may never run.
             requirements=Requirements.none() if self._around.is_inside else self._requirements,
         )
@@ -140,6 +143,7 @@ class Importer:
                 self._check_shape(proto.domain, node, self._around.values[name])
         values = [self._around.values.get(name) if name else None for name in proto.output]
         self._signs.note(node.operator, inputs, values)
+        self._narrow_types.note(node.operator, inputs, values)
         self._ratios.note(node, values[0])
         self._rounded_sizes.note(node, values[0])
         self._note_condition(node, values)

@@ -16,6 +16,7 @@ from relay_layout.frontend.extents.arithmetic import greatest, product, same
 from relay_layout.frontend.extents.counts import Counts
 from relay_layout.frontend.identifiers import identifier
 from relay_layout.frontend.onnx.limits import RowLimits
+from relay_layout.frontend.onnx.narrow_types import NarrowTypes
 from relay_layout.frontend.onnx.requirements import Requirements
 from relay_layout.frontend.onnx.signs import Signs
 from relay_layout.frontend.values import Array, Extents, Unsupported, Value, dtype_of, shape_of
@@ -27,8 +28,8 @@ class Node:
     """A node's operator, inputs and attributes, and the builder that takes its Relax expressions.
 
     ``opset`` is the version of the operator's domain. ``inputs`` holds None for an input left out.
-    ``outputs`` are names, empty where an output is not wanted. ``counts``, ``signs`` and ``limits`` are
-    what is known of the graph, ``requirements`` what its nodes ask of the sizes of inputs.
+    ``outputs`` are names, empty where an output is not wanted. ``counts``, ``signs``, ``limits`` and
+    ``narrow_types`` are what is known of the graph, ``requirements`` what its nodes ask of sizes of inputs.
     """
 
     operator: str
@@ -42,6 +43,7 @@ class Node:
     counts: Counts
     signs: Signs
     limits: RowLimits
+    narrow_types: NarrowTypes
     requirements: Requirements
 
     @property
@@ -121,6 +123,16 @@ class Node:
             return self.expression(value.astype(dtype, copy=False))
         expression = self.expression(value)
         return expression if dtype_of(value) == dtype else relax.op.astype(expression, dtype)
+
+    def element_type(self, index: int) -> str:
+        """The element type that an input has in the file, which wider ones may hold here."""
+        return self.narrow_types.of(self.input(index))
+
+    def held(self, expression: Any, dtype: str) -> Any:
+        """A variable for a result whose elements are those of a narrow ``dtype``."""
+        variable = self.emit(self.expression(expression), "held")
+        self.narrow_types.keep(variable, dtype)
+        return variable
 
     def like(self, number: float | bool, value: Value) -> Any:
         """A scalar constant of the element type of ``value``."""

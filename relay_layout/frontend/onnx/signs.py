@@ -14,7 +14,7 @@ from relay_layout.ir import Extent
 _NATURAL = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "TopK": 1}
 """Which output of an operator holds indices that count from the front."""
 
-_MOVES = frozenset(
+MOVES = frozenset(
     {"Concat", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze"}
     | {"Tile", "Transpose", "Unsqueeze"}
 )
@@ -35,7 +35,7 @@ class Signs:
         """What is known of the results of a node, in order."""
         if operator in _NATURAL:
             found = results[_NATURAL[operator] :][:1]
-        elif operator in _MOVES:
+        elif operator in MOVES:
             moved = inputs if operator == "Concat" else inputs[:1]
             found = results if all(map(self.is_natural, moved)) else []
             end = None if operator in _PARTS else self.end(inputs[0])

@@ -14,7 +14,8 @@ from tvm import ir, relax
 from tvm.relax.frontend.tflite.tflite_frontend import get_tensor_name
 
 from relay_layout.frontend.tflite.blocks import batch_to_space, space_to_batch
-from relay_layout.frontend.tflite.quantized import QuantizedConverter, numbers
+from relay_layout.frontend.tflite.quantized import numbers
+from relay_layout.frontend.tflite.replaced import ReplacedConverter
 from relay_layout.ir import is_static, shape_of
 
 Array = NDArray[Any]
@@ -23,7 +24,7 @@ MOST_FOLDED = 4096
 """Elements of the largest result that is computed at once: shapes, places and tables, not weights."""
 
 
-class Converter(QuantizedConverter):
+class Converter(ReplacedConverter):
     """TVM's converter, with constants folded on the way.
 
     Weights in bytes between real numbers ("dynamic range quantization") are taken for the numbers that they
@@ -45,7 +46,7 @@ class Converter(QuantizedConverter):
         }
         self.convert_map = {
             name: self._folding(self.of_integers(name, convert))
-            for name, convert in {**self.convert_map, **own}.items()
+            for name, convert in {**self.convert_map, **self.replaced(), **own}.items()
         }
 
     def get_expr(self, index: int) -> Any:

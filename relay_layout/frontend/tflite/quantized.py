@@ -15,10 +15,12 @@ _MOVED = frozenset(
         "BROADCAST_TO",
         "DEPTH_TO_SPACE",
         "EXPAND_DIMS",
+        "FILL",
         "GATHER",
         "GATHER_ND",
         "PACK",
         "RESIZE_NEAREST_NEIGHBOR",
+        "REVERSE_SEQUENCE",
         "REVERSE_V2",
         "SELECT",
         "SELECT_V2",
@@ -29,6 +31,7 @@ _MOVED = frozenset(
         "SQUEEZE",
         "STRIDED_SLICE",
         "TILE",
+        "TOPK_V2",
         "TRANSPOSE",
         "UNPACK",
     }
@@ -37,6 +40,7 @@ _MOVED = frozenset(
 
 _COMPUTED = frozenset(
     {
+        "ADD_N",
         "ARG_MAX",
         "ARG_MIN",
         "BATCH_MATMUL",
@@ -51,10 +55,13 @@ _COMPUTED = frozenset(
         "PRELU",
         "SPACE_TO_BATCH_ND",
         "SQUARE",
+        "ZEROS_LIKE",
     }
 )
 """Operators between the numbers that integers stand for and a result that is quantized again."""
 
+_OF_INTEGERS = frozenset({"MATRIX_DIAG", "MATRIX_SET_DIAG", "SCATTER_ND"})
+"""Operators that TensorFlow Lite computes on integers, zeros among them, whatever numbers they stand for."""
 
 _QUANTIZED = ("int8", "uint8", "int16")
 
@@ -62,7 +69,7 @@ _QUANTIZED = ("int8", "uint8", "int16")
 class QuantizedConverter(OperatorConverter):
     """TVM's converter, of which operators of real numbers serve quantized tensors."""
 
-    _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | _MOVED | _COMPUTED
+    _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | _MOVED | _COMPUTED | _OF_INTEGERS
     _is_bare = False
     _is_real = False
 
@@ -101,7 +108,7 @@ class QuantizedConverter(OperatorConverter):
 
     def of_integers(self, name: str, convert: Callable[..., Any]) -> Callable[..., Any]:
         """A converter that takes quantized tensors as well, of the operator of this name."""
-        if name not in _MOVED | _COMPUTED:
+        if name not in _MOVED | _COMPUTED | _OF_INTEGERS:
             return convert
 
         def converted(op: Any) -> Any:
@@ -113,7 +120,8 @@ class QuantizedConverter(OperatorConverter):
             if not quantized:
                 return convert(op=op)
             first = quantized[0]
-            if name in _MOVED and all(self.has_same_qnn_params(first, tensor) for tensor in quantized):
+            alike = name in _MOVED and all(self.has_same_qnn_params(first, tensor) for tensor in quantized)
+            if alike or name in _OF_INTEGERS:
                 with self._bare({}):
                     return convert(op=op)
             reals = {

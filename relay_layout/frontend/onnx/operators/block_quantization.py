@@ -21,13 +21,18 @@ def spread(node: Node, value: Value, shape: list[Extent], axis: int, size: int) 
     """
     given = shape_of(value)
     if given in ([], [1]):
-        return node.reshaped(value, [])
+        return _reshaped(node, value, [])
     axis = node.axis(axis, len(shape))
     if size:
         return _repeated(node, value, shape, axis, size)
     if len(given) != 1 or given[0] != shape[axis]:
         raise Unsupported(f"has scales of shape {written(given)} along axis {axis} of {written(shape)}")
-    return node.reshaped(value, [given[0] if place == axis else 1 for place in range(len(shape))])
+    return _reshaped(node, value, [given[0] if place == axis else 1 for place in range(len(shape))])
+
+
+def _reshaped(node: Node, value: Value, shape: list[Extent]) -> Value:
+    found = node.reshaped(value, shape)
+    return found if isinstance(found, np.ndarray) else node.emit(found, "spread")
 
 
 def _repeated(node: Node, value: Value, shape: list[Extent], axis: int, size: int) -> Value:

@@ -10,6 +10,7 @@ from tvm import relax
 
 from relay_layout import activations
 from relay_layout.frontend.extents.arithmetic import product
+from relay_layout.frontend.onnx.narrow_types import HELD_BY
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.narrow_floats import NARROW, rounded_to
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
@@ -129,13 +130,50 @@ def _bound(bound: Any, data: Any) -> Any:
 
 def _cast_to(node: Node, dtype: str) -> Value:
     data = node.tensor(0)
-    if dtype_of(data) == dtype:
+    if node.element_type(0) == dtype or dtype_of(data) == dtype:
         return data
     if dtype == "bool":
         return relax.op.not_equal(data, node.like(0, data))
     if dtype in NARROW:
-        return rounded_to(node, node.emit(node.cast(data, "float32"), "wide"), dtype)
+        return node.held(rounded_to(node, node.emit(node.cast(data, "float32"), "wide"), dtype), dtype)
+    if dtype in HELD_BY:
+        return node.held(_wrapped(node, data, dtype), dtype)
+    if dtype.startswith("float8"):
+        raise Unsupported(f"casts to {dtype}, which is not supported; {', '.join(NARROW)} are")
     return relax.op.astype(data, dtype)
+
+
+def _bit_shift(node: Node) -> Value:
+    """Bits moved to either side; beyond the width of the elements nothing but the sign is left of them."""
+    direction = node.attributes["direction"]
+    operator = relax.op.left_shift if direction == "LEFT" else relax.op.right_shift
+    data, given = node.tensor(0), node.input(1)
+    dtype = np.dtype(dtype_of(data))
+    bits = 8 * dtype.itemsize
+    if isinstance(given, np.ndarray) and ((given >= 0) & (given < bits)).all():
+        return operator(data, node.expression(given))
+    amount = node.expression(given)
+    above = node.emit(relax.op.less(amount, node.like(bits, data)), "above")
+    below = node.emit(relax.op.greater_equal(amount, node.like(0, data)), "below")
+    inside = node.emit(relax.op.logical_and(above, below), "inside")
+    held = node.emit(relax.op.where(inside, amount, node.like(bits - 1, data)), "held")
+    moved = operator(data, held)
+    if direction == "RIGHT" and dtype.kind == "i":
+        return moved
+    return relax.op.where(inside, node.emit(moved, "moved"), node.like(0, data))
+
+
+def _wrapped(node: Node, data: Any, dtype: str) -> Any:
+    """Integers of less than a byte in bytes: of others the last bits."""
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    whole = node.emit(node.cast(data, "int32"), "whole")
+    last = node.emit(relax.op.bitwise_and(whole, relax.const(2**bits - 1, "int32")), "last")
+    if not dtype.startswith("u"):
+        # The first of these bits is the sign.
+        sign = relax.const(2 ** (bits - 1), "int32")
+        turned = node.emit(relax.op.bitwise_xor(last, sign), "turned")
+        last = node.emit(relax.op.subtract(turned, sign), "last")
+    return relax.op.astype(last, HELD_BY[dtype])
 
 
 def _cast(node: Node) -> Value:
@@ -156,8 +194,9 @@ def _cast(node: Node) -> Value:
 
 
 def _cast_like(node: Node) -> Value:
-    value, dtype = node.input(0), dtype_of(node.input(1))
-    return value.astype(dtype) if isinstance(value, np.ndarray) else _cast_to(node, dtype)
+    value, dtype = node.input(0), node.element_type(1)
+    is_narrow = dtype in NARROW or dtype in HELD_BY
+    return value.astype(dtype) if isinstance(value, np.ndarray) and not is_narrow else _cast_to(node, dtype)
 
 
 def _where(node: Node) -> Value:
@@ -254,6 +293,7 @@ CONVERTERS: dict[str, Converter] = {
     "Asinh": _unary(relax.op.asinh),
     "Atan": _unary(relax.op.atan),
     "Atanh": _unary(relax.op.atanh),
+    "BitShift": _bit_shift,
     "Cast": _cast,
     "CastLike": _cast_like,
     "Ceil": _unary(relax.op.ceil),

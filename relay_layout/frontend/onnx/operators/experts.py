@@ -5,6 +5,7 @@ Letters of shapes: T rows, E experts, H features, I features within an expert.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.values import Unsupported, Value, shape_of, written
+from relay_layout.frontend.onnx.operators.packed_weights import BITS, unpacked
+from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": relax.op.nn.gelu_tanh,
@@ -111,4 +113,44 @@ def _gated(node: Node, data: Any) -> Any:
 
 _FACTORS = ("alpha", 1.0), ("beta", 0.0)
 
-CONVERTERS: dict[str, Converter] = {"MoE": _mixture}
+
+def _packed_mixture(node: Node) -> Value:
+    """A mixture whose matrices are integers of a few bits; its biases follow the scales of these."""
+    named = [f"quant_type '{kind}'"] if (kind := node.attributes.get("quant_type", "int")) != "int" else []
+    named += ["weights_prepacked=1"] if node.attributes.get("weights_prepacked", 0) == 1 else []
+    named += ["inputs after fc3_zero_points"] if any(map(node.has, range(14, len(node.inputs)))) else []
+    if named:
+        raise Unsupported(f"has {' and '.join(named)}, which is not supported: export it without")
+    if not node.attributes.get("normalize_routing_weights", 0):
+        raise Unsupported(
+            "has normalize_routing_weights=0, where ONNX Runtime normalizes them all the same: make it 1"
+        )
+    inputs = [node.input(0), node.input(1)]
+    for layer, place in enumerate((2, 5, 8)):
+        inputs += [_matrices(node, layer, place) if node.has(place) else None, node.optional(place + 2)]
+    return _mixture(replace(node, operator="MoE", inputs=tuple(inputs)))
+
+
+def _matrices(node: Node, layer: int, place: int) -> Array:
+    """A layer's matrices [E, rows, columns], of numbers with a scale for each row or block of its columns."""
+    given = node.attributes.get("expert_weight_bits", 4)
+    bits = int(node.attributes.get(f"fc{layer + 1}_expert_weight_bits", given))
+    if bits not in BITS:
+        raise Unsupported(f"has weights of {bits} bits, which is not supported; those of {written(BITS)} are")
+    integers = unpacked(node.constant(place), bits).astype("float32")
+    scale = node.constant(place + 1).astype("float32")
+    point = np.full(scale.shape, 2 ** (bits - 1), "float32")
+    if node.has(11 + layer):
+        point = unpacked(node.constant(11 + layer), bits)[..., : scale.shape[-1]].astype("float32")
+    blocks = scale.shape[2] if scale.ndim == 3 else 1
+    if scale.shape[:2] != integers.shape[:2] or point.shape != scale.shape or integers.shape[2] % blocks:
+        raise Unsupported(
+            f"has matrices of {written(list(integers.shape))} with scales of {written(list(scale.shape))}"
+        )
+    size = integers.shape[2] // blocks
+    steps, origin = (part.reshape(*part.shape[:2], -1).repeat(size, 2) for part in (scale, point))
+    numbers: Array = ((integers - origin) * steps).astype(dtype_of(node.input(0)))
+    return numbers
+
+
+CONVERTERS: dict[str, Converter] = {"MoE": _mixture, "QMoE": _packed_mixture}

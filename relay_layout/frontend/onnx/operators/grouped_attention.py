@@ -111,7 +111,9 @@ def _with_earlier(node: Node, data: Any, place: int, before: Any, total: Extent)
     groups = int(node.attributes["kv_num_heads"])
     new = node.emit(node.reshaped(data, [batch, rows, groups, features // groups]), "new")
     past = shape_of(node.input(place)) if node.has(place) else [batch, groups, 0, features // groups]
-    due = [batch, groups, past[2] if len(past) == 4 else 0, features // groups]
+    # As many of keys as of values.
+    earlier_keys = shape_of(node.input(_PAST_KEY)) if node.has(_PAST_KEY) else []
+    due = [batch, groups, earlier_keys[2] if len(earlier_keys) == 4 else 0, features // groups]
     if len(past) != 4 or not all(map(node.requirements.assume_equal, past, due)):
         raise Unsupported(f"has {written(past)} for its input {place} where {written(due)} is due")
     length, together = node.plain(greatest(total, past[2])), new

@@ -1,4 +1,4 @@
-"""Floats of 8 bits, whose numbers float32 holds: TVM has no conversions to them that CPUs run.
+"""Floats of 8 bits and less, whose numbers float32 holds: TVM has no conversions to them that CPUs run.
 
 A number keeps its exponent, and as many digits as the narrow float has; below the least normal number the
 steps are equal.
@@ -27,6 +27,7 @@ class _Format:
 
 
 NARROW = {
+    "float4_e2m1fn": _Format(1, 0, 6.0, 6.0),
     "float8_e4m3fn": _Format(3, -6, 448.0, np.nan),
     "float8_e4m3fnuz": _Format(3, -7, 240.0, np.nan),
     "float8_e5m2": _Format(2, -14, 57344.0, np.inf),
@@ -57,4 +58,9 @@ def rounded_to(node: Node, numbers: Expression, dtype: str) -> Expression:
     is_beyond = node.emit(relax.op.greater(size, node.like(form.largest, numbers)), "is_beyond")
     beyond = form.largest if node.attributes.get("saturate", 1) else form.beyond
     signed = node.emit(relax.op.multiply(relax.op.sign(numbers), node.like(beyond, numbers)), "signed")
-    return relax.op.where(is_beyond, signed, rounded)
+    bounded = relax.op.where(is_beyond, signed, rounded)
+    if form.beyond != form.largest:
+        return bounded
+    # A float that has nothing beyond its largest number has nothing that is no number, either.
+    is_none = node.emit(relax.op.isnan(numbers), "is_none")
+    return relax.op.where(is_none, node.like(0, numbers), node.emit(bounded, "bounded"))

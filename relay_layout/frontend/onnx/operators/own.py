@@ -2,6 +2,7 @@
 
 from relay_layout.frontend.onnx.node import Converter
 from relay_layout.frontend.onnx.operators import (
+    caches,
     deformable,
     dynamic_quantization,
     early,
@@ -21,6 +22,7 @@ from relay_layout.frontend.onnx.operators import (
 )
 
 CONVERTERS: dict[str, Converter] = {
+    **caches.CONVERTERS,
     **deformable.CONVERTERS,
     **dynamic_quantization.CONVERTERS,
     **early.CONVERTERS,

@@ -17,7 +17,7 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import block_quantization, slicing
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
 
-_BITS = (2, 4, 8)
+BITS = (2, 4, 8)
 
 _FP4 = np.array([0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4], "float32")
 # fmt: off
@@ -79,8 +79,8 @@ def _rows_of_table(node: Node) -> Value:
     is_packed = table.dtype == np.uint8
     points: Array | None = node.constant(3) if node.has(3) else None
     if is_packed:
-        if bits not in _BITS:
-            raise Unsupported(f"has bits={bits}; {written(_BITS)} are supported")
+        if bits not in BITS:
+            raise Unsupported(f"has bits={bits}; {written(BITS)} are supported")
         table = unpacked(table, bits)
     size, axis = int(node.attributes.get("block_size", 128)), int(node.attributes.get("quantize_axis", 1))
     if points is None:
@@ -100,8 +100,8 @@ def _rows_of_table(node: Node) -> Value:
 def _numbers(node: Node, rows: int, columns: int) -> Array:
     """The matrix [N, K] in float32."""
     bits, size = int(node.attributes.get("bits", 4)), int(node.attributes["block_size"])
-    if bits not in _BITS or size < 1:
-        raise Unsupported(f"has bits={bits} and block_size={size}; bits of {written(_BITS)} are supported")
+    if bits not in BITS or size < 1:
+        raise Unsupported(f"has bits={bits} and block_size={size}; bits of {written(BITS)} are supported")
     blocks = -(-columns // size)
     packed, scale = node.constant(1), node.constant(2)
     if packed.size * 8 != rows * blocks * size * bits or scale.size != rows * blocks:
@@ -127,7 +127,7 @@ def _product_of_tensors(node: Node) -> Any:
     """The product by a matrix that is no constant, whose numbers are computed each time."""
     bits, size = int(node.attributes.get("bits", 4)), int(node.attributes["block_size"])
     rows, columns = int(node.attributes["N"]), int(node.attributes["K"])
-    if bits not in _BITS or node.has(4):
+    if bits not in BITS or node.has(4):
         raise Unsupported(
             f"has bits={bits} or g_idx for a matrix that is no constant, which is not supported"
         )

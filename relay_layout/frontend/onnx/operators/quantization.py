@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.onnx.narrow_types import HELD_BY
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import block_quantization, linear
 from relay_layout.frontend.onnx.operators.narrow_floats import NARROW, rounded_to
@@ -13,14 +14,12 @@ from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_QUANTIZED, "int32")
 _REALS = ("float32", "float16", "bfloat16")
-_HELD_BY = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
-"""Integers of less than a byte, and the bytes that hold them."""
 
 
 def _quantize(node: Node) -> Value:
-    dtype = dtype_of(node.input(2)) if node.has(2) else _result_dtype(node, "uint8")
-    if dtype not in (*_QUANTIZED, *_HELD_BY, *NARROW):
-        supported = ", ".join((*_QUANTIZED, *_HELD_BY))
+    dtype = node.element_type(2) if node.has(2) else _result_dtype(node, "uint8")
+    if dtype not in (*_QUANTIZED, *HELD_BY, *NARROW):
+        supported = ", ".join((*_QUANTIZED, *HELD_BY))
         raise Unsupported(f"quantizes to {dtype}, which is not supported; {supported} are")
     data, scale, size = node.input(0), node.input(1), _block_size(node)
     point = _held(zero_point(node, 2, dtype))
@@ -28,7 +27,7 @@ def _quantize(node: Node) -> Value:
         # ONNX has no zero points of floats other than zero.
         steps = block_quantization.spread(node, _single(node, scale), shape_of(data), _axis(node), size)
         quotient = relax.op.divide(node.expression(_single(node, data)), node.expression(steps))
-        return rounded_to(node, node.emit(quotient, "quotient"), dtype)
+        return node.held(rounded_to(node, node.emit(quotient, "quotient"), dtype), dtype)
     if not size:
         return _within(node, quantized(node, data, scale, point, _axis(node)), dtype)
     shape = shape_of(data)
@@ -55,17 +54,18 @@ def _dequantize(node: Node) -> Value:
 
 def _held(value: Value) -> Value:
     """Constant integers of less than a byte in bytes; other values as they are."""
-    holder = _HELD_BY.get(dtype_of(value))
+    holder = HELD_BY.get(dtype_of(value))
     return value.astype(holder) if holder and isinstance(value, np.ndarray) else value
 
 
 def _within(node: Node, integers: Value, dtype: str) -> Value:
     """Integers in bytes as those of ``dtype``, which has fewer: the nearest that it has."""
-    if dtype not in _HELD_BY:
+    if dtype not in HELD_BY:
         return integers
     bits = int(dtype.removeprefix("u").removeprefix("int"))
     least = 0 if dtype.startswith("u") else -(2 ** (bits - 1))
-    return relax.op.clip(node.emit(node.expression(integers), "bytes"), least, least + 2**bits - 1)
+    nearest = relax.op.clip(node.emit(node.expression(integers), "bytes"), least, least + 2**bits - 1)
+    return node.held(nearest, dtype)
 
 
 def _block_size(node: Node) -> int:

@@ -242,6 +242,36 @@ CASES: dict[str, dict[str, Any]] = {
         ours=["add"],
     ),
 }
+_BITS = np.array([[1, 7, 200, 255, 96]])
+_AMOUNTS = np.array([[0, 3, 7, 8, 250]])
+_BELOW, _FAR = np.array([[-5, 5, -5, -1, 9]], "int32"), np.array([[1, 1, 40, -2, -2]], "int32")
+CASES |= {
+    "bits_to_the_left": _pair(
+        'y = BitShift <direction="LEFT"> (x, z)',
+        _BITS.astype("uint8"),
+        _AMOUNTS.astype("uint8"),
+        expected=[np.where(_AMOUNTS < 8, _BITS << np.minimum(_AMOUNTS, 7), 0).astype("uint8")],
+    ),
+    "bits_to_the_right": _pair(
+        'y = BitShift <direction="RIGHT"> (x, z)',
+        _BITS.astype("uint8"),
+        _AMOUNTS.astype("uint8"),
+        expected=[np.where(_AMOUNTS < 8, _BITS >> np.minimum(_AMOUNTS, 7), 0).astype("uint8")],
+    ),
+    "bits_with_a_sign": _pair(
+        'y = BitShift <direction="RIGHT"> (x, z)',
+        _BELOW,
+        _FAR,
+        expected=[np.array([[-3, 2, -1, -1, 0]], "int32")],
+        opset=28,
+    ),
+    "bits_by_a_constant": _nodes(
+        'y = BitShift <direction="LEFT"> (x, c)',
+        _BITS.astype("uint32"),
+        constants={"c": np.array(3, "uint32")},
+        outputs={"y": "uint32"},
+    ),
+}
 
 
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:

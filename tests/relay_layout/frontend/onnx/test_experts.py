@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
@@ -47,6 +47,40 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def _packed(
+    attributes: str, bits: int, blocks: int = 0, *, fused: int = 1, points: bool = False
+) -> dict[str, Any]:
+    """Of 32 features and as many within an expert, with scales of rows, or of so many blocks in each."""
+    width, constants = 32, {}
+    for name, rows in (("w", fused * width), ("v", width)):
+        shape = (EXPERTS, rows, blocks) if blocks else (EXPERTS, rows)
+        packed = (EXPERTS, rows, width * bits // 8)
+        constants[name] = RANDOM.integers(0, 256, packed).astype("uint8")
+        constants[f"s{name}"] = (RANDOM.random(shape) * 0.02).astype("float32")
+        constants[f"b{name}"] = _random(EXPERTS, rows)
+        if points:
+            codes = (*shape[:-1], -(-shape[-1] * bits // 8))
+            constants[f"z{name}"] = RANDOM.integers(0, 256, codes).astype("uint8")
+    others = ', "", "", "", zw, zv' if points else ""
+    return {
+        "nodes": f"y = com.microsoft.QMoE <expert_weight_bits={bits}, {attributes}> "
+        f"(x, p, w, sw, bw, v, sv, bv{others})",
+        "inputs": {"x": _random(ROWS, width), "p": _random(ROWS, EXPERTS)},
+        "constants": constants,
+        "domains": {"com.microsoft": 1},
+        "atol": 1e-4,
+        "rtol": 1e-4,
+    }
+
+
+CASES |= {
+    "four_bits": _packed(_GATED, 4, fused=2),
+    "eight_bits": _packed('k=3, activation_type="silu", normalize_routing_weights=1', 8),
+    "four_bits_in_blocks": _packed(f"{_GATED}, block_size=16", 4, 2, fused=2),
+    "four_bits_with_zero_points": _packed(_GATED, 4, fused=2, points=True),
+}
+
+
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
     agree(case_name)
 
@@ -79,3 +113,36 @@ def test_what_is_refused(attributes: str, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     assert str(caught.value) == f"ONNX model 'case': node 'y' (MoE) {message}"
+
+
+_NAMED = "normalize_routing_weights=1, "
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ('quant_type="fp8"', "has quant_type 'fp8', which is not supported: export it without"),
+        ("weights_prepacked=1", "has weights_prepacked=1, which is not supported: export it without"),
+        (
+            "expert_weight_bits=3",
+            "has weights of 3 bits, which is not supported; those of [2,4,8] are",
+        ),
+        (
+            "normalize_routing_weights=0",
+            "has normalize_routing_weights=0, where ONNX Runtime normalizes them all the same: make it 1",
+        ),
+        ("expert_weight_bits=8", "has matrices of [4,6,4] with scales of [4,8]"),
+    ],
+)
+def test_packed_experts_that_are_refused(attributes: str, message: str) -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        " case (float[5,8] x, float[5,4] p) => (float[a,b] y)"
+        f" {{ y = com.microsoft.QMoE <{_NAMED if 'normalize' not in attributes else ''}{attributes}>"
+        " (x, p, w, s, , w, s) }"
+    )
+    matrices = {"w": np.zeros((4, 6, 4), "uint8"), "s": np.ones((4, 8), "float32")}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in matrices.items())
+    with pytest.raises(ModelError) as raised:
+        from_onnx(model)
+    assert str(raised.value) == f"ONNX model 'case': node 'y' (QMoE) {message}"

@@ -99,6 +99,21 @@ def test_one_module_reads_first_and_next_rows() -> None:
             np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_keys_and_values_have_as_many_earlier_ones() -> None:
+    """Extents without names are otherwise each their own."""
+    declared = (
+        f"float[1,4,{HEADS * DEPTH}] q, float[1,4,{GROUPS * DEPTH}] k, float[1,4,{GROUPS * DEPTH}] v, "
+        f"float[1,{GROUPS},P,{DEPTH}] pk, float[1,{GROUPS},Q,{DEPTH}] pv"
+    )
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g ({declared}) => (float[1,4,W] y) '
+        f"<int32[1] last = {{7}}, int32 total = {{8}}> "
+        f"{{ {', '.join(NAMES)} = {_OPERATOR}> (q, k, v, pk, pv, last, total) }}"
+    )
+    keys, values = from_onnx(model)["main"].params[3:]
+    assert str(keys.ty.shape[2]) == str(values.ty.shape[2])
+
+
 @pytest.mark.parametrize(
     ("attributes", "inputs", "message"),
     [

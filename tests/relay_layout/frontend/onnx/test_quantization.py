@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, int2, int4, uint2, uint4
+from ml_dtypes import bfloat16, float4_e2m1fn, float8_e4m3fn, float8_e5m2, int2, int4, uint2, uint4
 from onnx import helper, numpy_helper, parser
 
 from relay_layout.errors import ModelError
@@ -154,6 +154,41 @@ CASES["convolution_of_4_bits"] = _case(
     k=_integer(4, 3, 3, 3, dtype=int4),
     t=np.array(0.1, "float32"),
 )
+for _code, _dtype, _bits in ((22, int4, 4), (21, uint4, 4), (26, int2, 2), (25, uint2, 2)):
+    _whole = np.arange(-20, 20, dtype="float32").reshape(5, 8)
+    _last = _whole.astype("int32") & (2**_bits - 1)
+    _signed = _last - (_last >> (_bits - 1) << _bits)
+    CASES[f"cast_to_{_dtype.__name__}"] = _case(f"q = Cast <to={_code}> (x)  y = Cast <to=1> (q)", _whole) | {
+        "expected": [(_last if _dtype in (uint4, uint2) else _signed).astype("float32")],
+        "opset": 25,
+    }
+_EIGHT = np.clip(_NUMBERS, -448, 448).astype(float8_e4m3fn).astype("float32")
+CASES["cast_like_what_was_cast"] = _case(
+    "n = Cast <to=17> (x)  t = Transpose (n)  q = CastLike (x, t)  y = Cast <to=1> (q)", _NUMBERS
+) | {"expected": [_EIGHT]}
+_NO_NUMBER = np.where(_NUMBERS == 500, np.nan, _NUMBERS).astype("float32")
+CASES["cast_to_four_bits"] = _case("q = Cast <to=23> (x)  y = Cast <to=1> (q)", _NO_NUMBER) | {
+    "expected": [np.clip(np.nan_to_num(_NO_NUMBER), -6, 6).astype(float4_e2m1fn).astype("float32")],
+    "opset": 23,
+}
+_QUARTERS = _real(3, 8)
+CASES["quantized_to_four_bits"] = _case(
+    "q = QuantizeLinear <axis=-1, block_size=4, output_dtype=23> (x, s)"
+    "  y = DequantizeLinear <axis=-1, block_size=4> (q, s)",
+    _QUARTERS,
+    s=np.full((3, 2), 0.25, "float32"),
+) | {"expected": [(_QUARTERS * 4).astype(float4_e2m1fn).astype("float32") / 4], "symbolic": False}
+CASES["zero_point_that_was_cast"] = _case(
+    "m = ReduceMax <keepdims=0> (x)  n = Sub (m, m)  p = Cast <to=22> (n)"
+    "  q = QuantizeLinear (x, s, p)  y = DequantizeLinear(q, s, p)",
+    _WIDE,
+    s=np.array(0.1, "float32"),
+) | {"expected": [np.clip(np.round(_WIDE / np.float32(0.1)), -8, 7) * np.float32(0.1)]}
+CASES["scale_that_was_computed"] = _case(
+    "m = ReduceMax (x)  r = Reshape (m, one)  q = Cast <to=17> (x)  y = DequantizeLinear(q, r)",
+    _WIDE,
+    one=np.array([1]),
+) | {"expected": [_WIDE.astype(float8_e4m3fn).astype("float32") * _WIDE.max()]}
 for _fixed in ("last_block_is_short", "quantized_blocks", "blocks_quantized_to_int4"):
     CASES[_fixed]["symbolic"] = False
 
@@ -220,3 +255,16 @@ def test_less_than_bytes_stays_inside(text: str, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         from_onnx(model)
     assert str(caught.value) == f"ONNX model 'case': {message}"
+
+
+def test_floats_without_a_sign_are_not_computed() -> None:
+    model = parser.parse_model(
+        '<ir_version: 13, opset_import: ["" : 24]> case (float[3] x) => (float[3] y)'
+        " { q = Cast <to=24> (x)  y = Cast <to=1> (q) }"
+    )
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model)
+    assert str(caught.value) == (
+        "ONNX model 'case': node 'q' (Cast) casts to float8_e8m0fnu, which is not supported; "
+        "float4_e2m1fn, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz are"
+    )

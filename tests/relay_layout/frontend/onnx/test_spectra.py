@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tvm
 from onnx import helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
@@ -145,3 +146,33 @@ def test_frames_of_signals_of_any_length(length: int) -> None:
 def test_a_frame_of_unknown_length_is_refused() -> None:
     with pytest.raises(ModelError, match=r"\(STFT\) transforms \[2,L,1\]; supported are known lengths"):
         run("y = STFT(x, step)", numbers(2, 9, 1), 17, shape="2,L,1", step=3)
+
+
+_MEL = {name: np.array(value) for name, value in (("bands", 8), ("bins", 16), ("rate", 8192))}
+_EDGES = {"low": np.array(0.0, "float32"), "high": np.array(4096.0, "float32")}
+
+
+def test_mel_weights_are_constants() -> None:
+    node = "m = MelWeightMatrix (bands, bins, rate, low, high)  y = MatMul (x, m)"
+    weights = run(node, np.eye(9, dtype="float32"), 17, **_MEL, **_EDGES)
+    evaluator = ReferenceEvaluator(
+        parser.parse_model(
+            '<ir_version: 9, opset_import: ["" : 17]> case (int64 bands, int64 bins, int64 rate, float low,'
+            " float high) => (float[a,b] y) { y = MelWeightMatrix (bands, bins, rate, low, high) }"
+        )
+    )
+    (wanted,) = evaluator.run(None, _MEL | _EDGES)
+    np.testing.assert_allclose(weights, wanted, atol=1e-6)
+
+
+def test_mel_weights_of_computed_edges_are_refused() -> None:
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> case (float x) => (float[a,b] y)'
+        " <int64 n = {8}, float low = {0}> { y = MelWeightMatrix (n, n, n, low, x) }"
+    )
+    with pytest.raises(ModelError) as raised:
+        from_onnx(model)
+    assert str(raised.value) == (
+        "ONNX model 'case': node 'y' (MelWeightMatrix) needs a constant for its input 4, not a tensor "
+        "computed at run time: export the model with a number there, or fixed shapes"
+    )

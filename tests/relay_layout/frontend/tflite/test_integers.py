@@ -156,6 +156,10 @@ def bent(file: TfliteFile, x: int) -> int:
     return file.operator("PRELU", [x, slopes], IMAGE, **result())
 
 
+def between_ones(file: TfliteFile, x: int) -> int:
+    return file.operator("RELU_N1_TO_1", [x], IMAGE, **result(0.01, 2))
+
+
 def gelu(file: TfliteFile, x: int) -> int:
     return file.operator("GELU", [x], IMAGE, "GeluOptions", Approximate=False, **result(0.02, -100))
 
@@ -180,6 +184,7 @@ INTEGER: dict[str, Callable[[TfliteFile, int], int]] = {
     "transpose": transposed,
     "pad": padded,
     "prelu": bent,
+    "between_ones": between_ones,
     "gelu": gelu,
     "products_of_images": products_of_images,
     "pack": packed,

@@ -13,7 +13,7 @@ from simulated_network import SimulatedNetwork
 from relay_layout.errors import RelayLayoutError
 from relay_layout.frontend import load_model
 from relay_layout.lower.cuda_graph import check_extents
-from tests.onnx_cases import PARTS, array_of, cases, mismatch, with_constants
+from tests.onnx_cases import PARTS, arrays_of, cases, mismatch, with_constants, with_wide_border
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 
 pytestmark = [
@@ -34,19 +34,20 @@ def network(model: ModelProto) -> SimulatedNetwork:
 def check(case: Any) -> str:
     """What is wrong; nothing if it is refused, or beyond what is simulated."""
     given, wanted = case.data_sets[0]
-    inputs = [array_of(value) for value in given]
+    model = with_wide_border(case.model)
+    inputs = arrays_of(given, model.graph.input)
     try:
         try:
-            simulated = network(case.model)
+            simulated = network(model)
         except RelayLayoutError:
-            simulated = network(with_constants(case.model, inputs))
-        named = dict(zip([value.name for value in case.model.graph.input], inputs, strict=True))
+            simulated = network(with_constants(model, inputs))
+        named = dict(zip([value.name for value in model.graph.input], inputs, strict=True))
         results = simulated.run(*[named[name] for name in simulated.inputs])
     except RelayLayoutError as error:
         return "" if re.search(REFUSED, str(error)) else str(error)
     except SimulationError:
         return ""
-    return mismatch(results, [array_of(value) for value in wanted])
+    return mismatch(results, wanted, model.graph.output)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

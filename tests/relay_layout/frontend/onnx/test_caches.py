@@ -1,0 +1,56 @@
+"""Buffers that new keys and values are written into, beside ONNX Runtime."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from relay_layout.errors import ModelError
+from relay_layout.frontend import from_onnx
+
+RANDOM = np.random.default_rng(17)
+
+
+def _written(attributes: str, buffer: tuple[int, ...], new: tuple[int, ...], starts: Any) -> dict[str, Any]:
+    shapes = {"b": buffer, "n": new}
+    inputs = {name: RANDOM.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+    if starts is not None:
+        inputs["s"] = np.array(starts)
+    return {
+        "nodes": f"y = TensorScatter <{attributes}> ({', '.join(inputs)})",
+        "inputs": inputs,
+        "opset": 24,
+    }
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "keys": _written('mode="linear"', (2, 3, 7, 4), (2, 3, 2, 4), [1, 5]),
+    "around_the_end": _written('mode="circular"', (2, 3, 7, 4), (2, 3, 3, 4), [5, 2]),
+    "rows": _written("axis=1", (3, 6, 4), (3, 1, 4), [0, 5, 3]),
+    "from_the_begin": _written("axis=-1", (2, 3, 6), (2, 3, 6), None),
+}
+
+
+def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
+    agree(case_name)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("<axis=0> (b, n, s)", "writes [2,3,2,4] into [2,3,7,4] along axis 0"),
+        ("<axis=1> (b, n, s)", "writes [2,3,2,4] into [2,3,7,4] along axis 1"),
+        ('<mode="other"> (b, n, s)', "has the mode 'other', which is not supported; linear and circular are"),
+    ],
+)
+def test_what_is_refused(node: str, message: str) -> None:
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 24]> case'
+        " (float[2,3,7,4] b, float[2,3,2,4] n, int64[2] s) => (float[a,b,c,d] y)"
+        f" {{ y = TensorScatter {node} }}"
+    )
+    with pytest.raises(ModelError) as raised:
+        from_onnx(model)
+    assert str(raised.value) == f"ONNX model 'case': node 'y' (TensorScatter) {message}"
