@@ -60,9 +60,9 @@ def _without_limit(statement: Any) -> Any:
 def _stores_infinity(store: tirx.BufferStore) -> tirx.BufferStore:
     if not isinstance(store.value, tirx.FloatImm):
         return store
-    value = float(store.value.value)
+    dtype, value = str(store.value.ty.dtype), float(store.value.value)
+    limits = {float(of(dtype).value): bound for of, bound in ((tirx.min_value, -inf), (tirx.max_value, inf))}
     # Sums and products of a tensor are named after it, whatever a model calls it.
-    if value in (0, 1):
+    if value not in limits:
         return store
-    limit = inf if value > 0 else -inf
-    return tirx.BufferStore(store.buffer, tirx.const(limit, str(store.value.ty.dtype)), store.indices)
+    return tirx.BufferStore(store.buffer, tirx.const(limits[value], dtype), store.indices)
