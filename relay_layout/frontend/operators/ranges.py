@@ -1,17 +1,17 @@
 """Ranges of integers whose bounds may be open."""
 
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_layout.frontend.extents.arithmetic import greatest, simplify
 from relay_layout.ir import Emit, Expression, Extent, is_static, scalar
 
 
 def open_range(emit: Emit, start: Extent, stop: Extent, step: Extent, dtype: str) -> Expression:
-    """The integers from ``start`` on, before ``stop``; an open ``step`` has to be more than zero.
+    """The numbers from ``start`` on, before ``stop``; an open ``step`` has to be more than zero.
 
     TVM counts those of an open range right in ascending order alone, and by a step that is known.
     """
-    if not isinstance(step, int):
+    if isinstance(step, tirx.Expr):
         count = greatest(simplify((stop - start + step - 1) // step), 0)
         places = emit(relax.op.arange(0, count, 1, dtype))
         first, stride = (emit(relax.op.astype(scalar(emit, one), dtype)) for one in (start, step))

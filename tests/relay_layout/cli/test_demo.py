@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ class Peer:
 
     def prepare(self, model: Path, threads: int) -> Any:
         assert model.is_file()
-        return lambda inputs: SimpleNamespace(run=lambda: [inputs["input"].sum((2, 3))])
+        return lambda inputs: lambda: [inputs["input"].sum((2, 3))]
 
 
 @pytest.fixture

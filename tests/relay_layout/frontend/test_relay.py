@@ -77,14 +77,6 @@ def test_shapes_are_for_inputs(text: Path) -> None:
     )
 
 
-def test_shapes_that_depend_on_unknown_dimensions_are_refused(text: Path) -> None:
-    text.write_text(TEXT.replace("(3,)", "(2, 3)"))
-    assert error(text) == (
-        "net.relay:2:71: add of (?, 3) float32, (2, 3) float32: the shape of the result depends on "
-        "dimensions that are unknown; give the shapes of the inputs"
-    )
-
-
 def test_a_place_in_the_text_is_named(text: Path) -> None:
     text.write_text(TEXT.replace("add", "ad"))
     assert error(text) == "net.relay:2:69: there is no operator 'ad'; did you mean add?"

@@ -242,7 +242,7 @@ _MOST_STEPS = 1 << 31
 def _range_of(node: Node) -> Value:
     if all(isinstance(value, np.ndarray | Extents) for value in node.inputs):
         start, limit, delta = (node.extents(index)[0] for index in range(3))
-        if not isinstance(delta, int):
+        if isinstance(delta, tirx.Expr):
             node.requirements.more(delta, 0)
         return open_range(node.emit, start, limit, delta, dtype_of(node.input(0)))
     start, limit, delta = (node.tensor(index) for index in range(3))
