@@ -1,5 +1,6 @@
 """The largest or smallest elements of rows, in order: what may be among them is found before it is sorted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,7 +17,6 @@ _BITS = 11
 """Of a key that one pass counts. Two passes tell numbers apart that differ by a 4096th."""
 
 _BUCKETS = 1 << _BITS
-
 
 _FEW = 16
 """Elements of a row that are kept in order while it is read. All may move for each that is better."""
@@ -82,12 +82,15 @@ def _few_of_rows(data: te.Tensor, count: int, largest: bool, index_dtype: str) -
             lead = index_of_row(row, outer)
             # The first of them is above all keys, so that none moves beyond it.
             keys, places = variable("int32", count + 1), variable("int32", count + 1)
-            at, key, highest = variable(), variable(), variable("int32", _LANES)
+            at, key, best = variable(), variable(), variable("int32", _LANES)
             keys[0] = T.int32(0x7FFFFFFF)
 
             def at_place(place: Any) -> Any:
                 index = (*lead, place)
                 return data[index]
+
+            def key_of(place: Any) -> Any:
+                return sort_key(at_place(place), largest=largest)
 
             def insert(place: Any, last: Any) -> None:
                 """At ``last`` at most, the others after it moving on."""
@@ -100,25 +103,18 @@ def _few_of_rows(data: te.Tensor, count: int, largest: bool, index_dtype: str) -
                 places[at[0]] = place.astype("int32")
 
             def compare(place: Any) -> None:
-                key[0] = sort_key(at_place(place), largest=largest)
+                key[0] = key_of(place)
                 with T.If(key[0] > keys[count]), T.Then():
                     insert(place, T.int32(count))
 
             with T.serial(0, count) as place:
-                key[0] = sort_key(at_place(place), largest=largest)
+                key[0] = key_of(place)
                 insert(place, place + 1)
             chunks = (length - count) // chunk
             with T.serial(0, chunks) as number:
                 begin = count + number * chunk
-                with T.vectorized(0, _LANES) as lane:
-                    highest[lane] = T.int32(-0x80000000)
-                with T.unroll(0, _VECTORS) as vector, T.vectorized(0, _LANES) as lane:
-                    own = sort_key(at_place(begin + vector * _LANES + lane), largest=largest)
-                    highest[lane] = te.max(highest[lane], own)
-                key[0] = highest[0]
-                with T.unroll(1, _LANES) as lane:
-                    key[0] = te.max(key[0], highest[lane])
-                with T.If(key[0] > keys[count]), T.Then(), T.serial(0, chunk) as place:
+                _write_bests(best, key_of, begin, _VECTORS)
+                with T.If(_largest_of(best) > keys[count]), T.Then(), T.serial(0, chunk) as place:
                     compare(begin + place)
             with T.serial(count + chunks * chunk, length) as place:
                 compare(place)
@@ -189,10 +185,7 @@ class _Selection:
             return self.length
         after = self.chunks * self.chunk - self.bests
         with T.serial(0, self.chunks) as number:
-            with T.vectorized(0, _LANES) as lane:
-                best[lane] = key_of(number * self.chunk + lane)
-            with T.unroll(1, self.taken) as vector, T.vectorized(0, _LANES) as lane:
-                best[lane] = te.max(best[lane], key_of(number * self.chunk + vector * _LANES + lane))
+            _write_bests(best, key_of, number * self.chunk, self.taken)
             with T.vectorized(0, _LANES) as lane:
                 keys[row, number * _LANES + lane] = best[lane]
         with T.serial(self.bests, self.counted) as place:
@@ -253,6 +246,14 @@ def _vectors_per_best(count: Any, length: Any) -> int:
         return 1
     spare = length // (count * _BESTS)
     return next((taken for taken in (32, 16, 8, 4) if taken <= spare), 1)
+
+
+def _write_bests(best: Any, key_of: Callable[[Any], Any], begin: Any, vectors: int) -> None:
+    """Statements by which ``best`` has in each lane the greatest key of as many vectors from ``begin`` on."""
+    with T.vectorized(0, _LANES) as lane:
+        best[lane] = key_of(begin + lane)
+    with T.unroll(1, vectors) as vector, T.vectorized(0, _LANES) as lane:
+        best[lane] = te.max(best[lane], key_of(begin + vector * _LANES + lane))
 
 
 def _largest_of(vector: Any) -> Any:
