@@ -8,7 +8,6 @@ before or after this gets the same one.
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +26,10 @@ _LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
 _LINE_BYTES = 64
 """Vectors that begin with a cache line are read the fastest."""
 
+
+_SMALL_BYTES = 1 << 12
+"""Outputs up to this lie where numpy has room: to find out where that is, so that they begin with a cache
+line, takes longer than a few vectors that are in two lines each."""
 
 _RECYCLED_BYTES = 1 << 20
 """Outputs from here on are computed in memory that was used before: each page of the system's would be filled
@@ -66,16 +69,11 @@ def _library_folders() -> list[Path]:
     return [*([Path(named)] if named else []), package / "lib", package.parents[1] / "build" / "lib"]
 
 
-@dataclass(slots=True)
-class Results:
-    """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address.
-
-    Other outputs are the caller's own unless they lie in what is ``occupied``, by inputs or by outputs.
-    """
+class Results(NamedTuple):
+    """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address."""
 
     tensors: list[Any]
-    arrays: dict[int, np.ndarray] = field(default_factory=dict)
-    occupied: Places = field(default_factory=Places)
+    arrays: dict[int, np.ndarray]
 
 
 class Cpu:
@@ -133,34 +131,40 @@ class Cpu:
     def results(self, kept: Sequence[Any]) -> Callable[[], Results]:
         """What gives new memory of the shapes of the tensors that a network keeps for its outputs."""
         rooms = [_Room.of(tensor.shape, str(tensor.dtype)) for tensor in kept]
+        from_dlpack = tvm_ffi.from_dlpack
 
         def new() -> Results:
-            arrays = [room.new() for room in rooms]
-            tensors = [*map(tvm_ffi.from_dlpack, arrays)]
-            return Results(tensors, {t.data_ptr(): a for t, a in zip(tensors, arrays, strict=True)})
+            results = Results([], {})
+            for room in rooms:
+                array = room.for_output()
+                tensor = from_dlpack(array)
+                results.tensors.append(tensor)
+                results.arrays[tensor.data_ptr()] = array
+            return results
 
         return new
 
-    def with_occupied(self, results: Results, inputs: Sequence[Any]) -> Results:
-        """The results of a call that reads ``inputs``, with the memory that no output of its may share."""
-        return Results(results.tensors, results.arrays, Places(map(place_of, [*results.tensors, *inputs])))
+    def occupied(self, results: Results, inputs: Sequence[Any]) -> Places:
+        """The memory of one call that no output of its may share, but for those computed in ``results``."""
+        return Places(map(place_of, [*results.tensors, *inputs]))
 
-    def fetched(self, tensor: Any, results: Results, *, is_open: bool = False) -> np.ndarray:
+    def fetched(self, tensor: Any, results: Results, occupied: Places | None = None) -> np.ndarray:
         """An output as an array of the caller's own, which another network may read where it lies.
 
-        It is that of ``results`` that it was computed in, unless an output before it was. One whose shape
-        ``is_open`` was computed in memory of this call, and is that unless anything else lies there too; else
-        it is a copy.
+        It is that of ``results`` that it was computed in, unless an output before it was. One whose shape is
+        open was computed in memory of this call, and is that unless anything else lies there too: inputs and
+        outputs in what is ``occupied``, to which it is added. Any other is a copy.
         """
         begin = tensor.data_ptr()
         own = results.arrays.pop(begin, None)
         if own is not None and own.size == tensor.numel():
-            return own.reshape(tensor.shape)
+            shape = tensor.shape
+            return own if own.shape == shape else own.reshape(shape)
         found = np.from_dlpack(tensor)
-        if is_open and own is None:
+        if occupied is not None and own is None:
             place = range(begin, begin + found.nbytes)
-            if not self._of_all_calls.meet(place) and not results.occupied.meet(place):
-                results.occupied.add(place)
+            if not self._of_all_calls.meet(place) and not occupied.meet(place):
+                occupied.add(place)
                 return found if found.flags.writeable else np.asarray(_Made(tensor, found))
         array = self._room(found.shape, found.dtype).new()
         np.copyto(array, found)
@@ -196,12 +200,13 @@ class _Recycled:
 
 
 class _Room(NamedTuple):
-    """What is known of arrays before their memory is: it begins with a cache line."""
+    """What is known of arrays before their memory is."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     strides: tuple[int, ...]
     size: int
+    is_small: bool
     free: list[np.ndarray]
 
     @classmethod
@@ -209,10 +214,15 @@ class _Room(NamedTuple):
         kind = np.dtype(dtype)
         # Of an array without elements numpy makes other strides, which TVM does not take.
         strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
-        return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES, [])
+        size = math.prod(shape) * kind.itemsize
+        return cls(tuple(shape), kind, strides, size + _LINE_BYTES, 0 < size <= _SMALL_BYTES, [])
+
+    def for_output(self) -> np.ndarray:
+        """An array without values; a small one lies anywhere."""
+        return np.empty(self.shape, self.dtype) if self.is_small else self.new()
 
     def new(self) -> np.ndarray:
-        """An array without values."""
+        """An array without values, which begins with a cache line."""
         recycled = self.size >= _RECYCLED_BYTES
         memory = np.asarray(_Recycled(self.free, self.size)) if recycled else np.empty(self.size, np.uint8)
         # numpy's own ways to tell an address take as long as a small network.

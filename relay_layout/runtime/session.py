@@ -87,7 +87,10 @@ class Session:
         # Calls pass and convert inputs and destinations alone.
         self._entry = self._machine.bind(MAIN, _BOUND, *weights, *workspace)
         self._open = [not all(isinstance(extent, int) for extent in spec.shape) for spec in self.outputs]
-        self._shaped = [(spec.name, _axes_in_memory(spec)) for spec in self.outputs]
+        self._has_open = any(self._open)
+        self._output_names = [spec.name for spec in self.outputs]
+        axes = [_axes_in_memory(spec) for spec in self.outputs]
+        self._permuted = [(place, own) for place, own in enumerate(axes) if own is not None]
         self._fed: list[Any] | None = None
         self._accepted: dict[str, Any] | None = None
         self._calls = 0
@@ -136,14 +139,13 @@ class Session:
         """
         with self._turns.lock:
             tensors = self._staged(inputs, borrow=True)
-            if any(one is other for one, other in zip(tensors, self._fed or (), strict=False)):
+            if self._fed and any(one is other for one, other in zip(tensors, self._fed, strict=True)):
                 # What was fed is overwritten.
                 self._fed = None
             arrays = self._computed(tensors)
-        return {
-            name: array if axes is None else array.transpose(axes)
-            for (name, axes), array in zip(self._shaped, arrays, strict=True)
-        }
+        for place, axes in self._permuted:
+            arrays[place] = arrays[place].transpose(axes)
+        return dict(zip(self._output_names, arrays, strict=True))
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Check the inputs and keep copies of them for :meth:`execute`; raises what :meth:`run` does."""
@@ -177,11 +179,13 @@ class Session:
         """The outputs for these inputs; they are the caller's own."""
         results = self._new_results()
         found = self._called(tensors, results.tensors)
-        if not any(self._open):
+        if not self._has_open:
             return [self._device.fetched(tensor, results) for tensor in found]
-        results = self._device.with_occupied(results, tensors)
+        occupied = self._device.occupied(results, tensors)
         each = zip(found, self._open, strict=True)
-        return [self._device.fetched(tensor, results, is_open=is_open) for tensor, is_open in each]
+        return [
+            self._device.fetched(tensor, results, occupied if is_open else None) for tensor, is_open in each
+        ]
 
     def _called(self, tensors: Sequence[Any], destinations: Sequence[Any]) -> Sequence[Any]:
         """The outputs, in ``destinations`` or in memory that the next call overwrites."""

@@ -23,6 +23,7 @@ from relay_layout.lower.legalize.reductions import (
     layer_norm_call,
     rms_norm_call,
 )
+from relay_layout.lower.legalize.repeats import tile_call
 from relay_layout.lower.legalize.views import reshape_call
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
@@ -44,5 +45,6 @@ COMMON_LEGALIZERS: dict[str, Legalizer] = {
     "nn.rms_norm": rms_norm_call,
     "reshape": reshape_call,
     "take": take_call,
+    "tile": tile_call,
 }
 """By operator."""

@@ -1,7 +1,11 @@
-"""Padding of images of any size, whose result has the extents that were inferred of it.
+"""Padding: of images of any size, and of images by their own elements.
 
-TVM's loops have them simplified, as ``height // 2 + 3`` in place of ``height // 2 + 1 + 2``. What was lowered
-before the padding and reads it, as convolutions are, could not be fused with such loops.
+The result has the extents that were inferred of it. TVM's loops have them simplified, as ``height // 2 + 3``
+in place of ``height // 2 + 1 + 2``. What was lowered before the padding and reads it, as convolutions are,
+could not be fused with such loops.
+
+TVM finds out for each element where it comes from. Written as a condition on the index, that can be cut into
+the middle, which is copied in vectors, and what surrounds it.
 """
 
 from typing import Any
@@ -13,10 +17,12 @@ from relay_layout.lower.legalize.default import default_call
 
 
 def pad_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of ``nn.pad``; of known sizes TVM's own."""
+    """A call of ``nn.pad``; of known sizes by a constant TVM's own."""
     known, widths, mode = shape_of(call), ints(call.attrs.pad_width), str(call.attrs.pad_mode)
-    if known is None or is_static(known):
+    has_known_sizes = known is None or is_static(known)
+    if has_known_sizes and mode == "constant":
         return default_call(builder, call)
+    within = _cut if has_known_sizes else _within
     shape = list(call.ty.shape.values)
 
     def padded(data: te.Tensor) -> te.Tensor:
@@ -30,7 +36,7 @@ def pad_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
                 if mode == "constant":
                     inside += [place >= before] * bool(before) + [source < extent] * bool(after)
                 elif before or after:
-                    source = _within(mode, source, extent)
+                    source = within(mode, source, extent)
                 places.append(source)
             found = data(*places)
             return tirx.if_then_else(tirx.all(*inside), found, value) if inside else found
@@ -48,3 +54,14 @@ def _within(mode: str, place: Any, extent: Any) -> Any:
         return tirx.indexmod(place + extent, extent)
     mirrored = tirx.Select(place < 0, -place, place)
     return tirx.Select(mirrored < extent, mirrored, 2 * extent - 2 - mirrored)
+
+
+def _cut(mode: str, place: Any, extent: Any) -> Any:
+    """The same of a known extent, by conditions on the place."""
+    if mode == "replicate":
+        ahead, behind = 0, extent - 1
+    elif mode == "circular":
+        ahead, behind = place + extent, place - extent
+    else:
+        ahead, behind = -place, 2 * extent - 2 - place
+    return tirx.if_then_else(place < 0, ahead, tirx.if_then_else(place < extent, place, behind))

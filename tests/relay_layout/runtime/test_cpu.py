@@ -27,7 +27,7 @@ def address(tensor: Any) -> int:
 def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
     array = np.arange(6, dtype="float32").reshape(2, 3).T
     here = Cpu()
-    np.testing.assert_array_equal(here.fetched(here.copied("x", array), Results([])), array)
+    np.testing.assert_array_equal(here.fetched(here.copied("x", array), Results([], {})), array)
 
 
 def test_inputs_are_read_where_the_caller_has_them() -> None:
@@ -46,7 +46,7 @@ def test_numbers_at_odd_addresses_are_not_read_there() -> None:
 
 def test_outputs_can_be_read_where_they_lie() -> None:
     here = Cpu()
-    output = here.fetched(here.copied("x", np.arange(5, dtype="float32")), Results([]))
+    output = here.fetched(here.copied("x", np.arange(5, dtype="float32")), Results([], {}))
     assert address(here.borrowed(output)) == output.ctypes.data
 
 
@@ -123,8 +123,8 @@ def test_memory_that_the_caller_still_holds_is_not(held: Callable[[np.ndarray], 
 
 def test_memory_of_large_outputs_of_open_size_is_used_again() -> None:
     here, large = Cpu(), tvm_ffi.from_dlpack(np.zeros(1 << 18, "float32"))
-    first = here.fetched(large, Results([])).ctypes.data
-    assert here.fetched(large, Results([])).ctypes.data == first
+    first = here.fetched(large, Results([], {})).ctypes.data
+    assert here.fetched(large, Results([], {})).ctypes.data == first
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (0, 3)])
@@ -134,7 +134,7 @@ def test_outputs_of_open_size_are_the_memory_that_the_machine_made(
 ) -> None:
     here = Cpu()
     made = tvm_ffi.from_dlpack(np.ones(shape, dtype))
-    found = here.fetched(made, here.with_occupied(Results([]), []), is_open=True)
+    found = here.fetched(made, Results([], {}), here.occupied(Results([], {}), []))
     assert found.shape == shape and found.dtype == dtype and found.flags.writeable
     assert not found.size or found.ctypes.data == address(made)
     del made
@@ -157,18 +157,18 @@ def test_outputs_of_open_size_that_lie_elsewhere_are_copied() -> None:
     given, weight, held = (aligned((9,), "float32") for _ in range(3))
     here.weight(weight)
     here.hold([tvm_ffi.from_dlpack(held)])
-    results = here.with_occupied(Results([]), [tvm_ffi.from_dlpack(given)])
+    occupied = here.occupied(Results([], {}), [tvm_ffi.from_dlpack(given)])
     for array in (given, weight, held):
-        found = here.fetched(tvm_ffi.from_dlpack(array[3:7]), results, is_open=True)
+        found = here.fetched(tvm_ffi.from_dlpack(array[3:7]), Results([], {}), occupied)
         assert not np.may_share_memory(found, array)
         np.testing.assert_array_equal(found, array[3:7])
 
 
 def test_outputs_of_open_size_that_lie_in_another_are_copied() -> None:
     here, made = Cpu(), np.arange(9, dtype="float32")
-    results = here.with_occupied(Results([]), [])
+    occupied = here.occupied(Results([], {}), [])
     one, other = (
-        here.fetched(tvm_ffi.from_dlpack(part), results, is_open=True) for part in (made, made[2:5])
+        here.fetched(tvm_ffi.from_dlpack(part), Results([], {}), occupied) for part in (made, made[2:5])
     )
     assert not np.may_share_memory(one, other)
 
@@ -254,3 +254,10 @@ def test_tvm_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RelayLayoutError) as raised:
         load_runtime()
     assert str(raised.value) == "TVM is not installed; pip install apache-tvm"
+
+
+@pytest.mark.parametrize("count", [4096, 1 << 18])
+def test_all_but_small_outputs_begin_with_a_cache_line(count: int) -> None:
+    kept = tvm_ffi.from_dlpack(np.zeros(count, "float32"))
+    outputs = [Cpu().results([kept])() for _ in range(8)]
+    assert all(address(result.tensors[0]) % 64 == 0 for result in outputs)

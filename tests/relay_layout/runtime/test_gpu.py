@@ -27,8 +27,8 @@ def test_kernels_of_a_gpu_read_copies_only() -> None:
     tensor = gpu.copied("x", array)
     weight = gpu.weight(array)
     array[...] = 2
-    np.testing.assert_array_equal(gpu.fetched(tensor, Results([])), np.ones((2, 3)))
-    np.testing.assert_array_equal(gpu.fetched(weight, Results([])), np.ones((2, 3)))
+    np.testing.assert_array_equal(gpu.fetched(tensor, Results([], {})), np.ones((2, 3)))
+    np.testing.assert_array_equal(gpu.fetched(weight, Results([], {})), np.ones((2, 3)))
 
 
 def test_an_input_of_a_gpu_is_at_one_address_for_each_shape() -> None:
@@ -43,7 +43,7 @@ def test_an_input_of_a_gpu_is_at_one_address_for_each_shape() -> None:
 def test_a_copy_of_an_array_that_is_not_contiguous() -> None:
     array = np.arange(6, dtype="float32").reshape(2, 3).T
     gpu = Gpu(tvm.cpu())
-    np.testing.assert_array_equal(gpu.fetched(gpu.copied("x", array), Results([])), array)
+    np.testing.assert_array_equal(gpu.fetched(gpu.copied("x", array), Results([], {})), array)
 
 
 def test_outputs_of_a_gpu_stay_at_one_address() -> None:

@@ -21,6 +21,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
     temporaries,
 )
+from topi_ext.schedule.conditionals import conditionals
 from topi_ext.schedule.cpu.coalescing import coalesce
 from topi_ext.schedule.cpu.reductions import (
     MAXIMUM_VECTOR,
@@ -216,6 +217,14 @@ def _gathers(sch: Schedule, block: SBlock) -> bool:
     return any(uses(index, innermost) for place in places for index in place.indices)
 
 
+def _places_depend(sch: Schedule, block: SBlock) -> bool:
+    """Does a condition on the innermost axis decide where along it elements are read?"""
+    node = sch.get(block)
+    innermost = node.iter_vars[-1].var
+    indices = [index for load in loads_of(node.body) for index in load.indices]
+    return any(uses(call.args[0], innermost) for index in indices for call in conditionals(index))
+
+
 def _are_long(elements: int | None, how: Arrangement) -> bool:
     """Whether a row of so many ``elements`` is made of whole vectors, and of several."""
     return elements is not None and elements % how.lanes == 0 and elements >= LONG_ROW * how.lanes
@@ -232,6 +241,9 @@ def _row_vector(
     """
     lanes = how.lanes
     if how.rows and extent > lanes and extent % lanes:
+        return lanes
+    if extent > lanes and _places_depend(sch, block) and _may_repeat(sch, block):
+        # Of short vectors most lie between the ends of the row, whose places depend on nothing.
         return lanes
     if extent % 4 == 0 and 4 <= extent <= MAXIMUM_VECTOR:
         return extent

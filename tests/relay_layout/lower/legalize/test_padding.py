@@ -1,4 +1,4 @@
-"""Padding of images of any size."""
+"""Padding of images of any size, and by their own elements."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 from tvm import relax, tirx
 
 import relay_layout
+from tests.relax_modules import module_giving
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 WIDTHS = [(0, 0), (1, 2), (3, 0), (0, 4)]
@@ -32,3 +33,17 @@ def test_images_of_any_size(mode: str, tmp_path: Path) -> None:
         (found,) = session.run({"x": data}).values()
         filled = {"constant_values": 0.5} if mode == "constant" else {}
         np.testing.assert_array_equal(found, np.pad(data[:, :, ::2], WIDTHS, MODES[mode], **filled))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("columns", [5, 17, 28, 56])
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_images_of_known_size(mode: str, columns: int, width: int) -> None:
+    """Rows are one vector, or several, of which some are read beyond the image and others are not."""
+    image = relax.Var("x", relax.TensorType([2, 3, 6, columns], "float32"))
+    widths = [(0, 0), (0, 0), (2, 1), (width, width)]
+    flat = [width for pair in widths for width in pair]
+    module = module_giving(relax.op.nn.pad(image, flat, mode), image)
+    data = np.random.default_rng(0).standard_normal((2, 3, 6, columns)).astype("float32")
+    (found,) = relay_layout.compile(module).session().run({"x": data}).values()
+    np.testing.assert_array_equal(found, np.pad(data, widths, MODES[mode]))
