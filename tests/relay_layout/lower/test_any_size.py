@@ -41,6 +41,13 @@ def test_rows_of_whole_tiles(
     agree(model, 32, tmp_path, [(batch, 9 * batch, each) for batch in (1, 2) for each in widths])
 
 
+def test_products_of_whole_tiles(tmp_path: Path) -> None:
+    """49, 63 and 35 pixels are whole tiles of 7 but not of 14; 56 and 196 are both, 64 and 5 neither."""
+    model = model_of("group=1", (512, 128, 1, 1), ("n", 128, "h", "w"))
+    sizes = [(1, 7, 7), (1, 7, 9), (1, 5, 7), (1, 7, 8), (2, 14, 14), (1, 8, 8), (1, 5, 1), (3, 7, 7)]
+    agree(model, 128, tmp_path, sizes)
+
+
 @pytest.mark.parametrize("image", [("n", 8, "h", 24), ("n", 8, 24, "w"), (2, 8, "h", "w")], ids=str)
 def test_one_open_extent(image: tuple[Any, ...], tmp_path: Path) -> None:
     sizes = [(2, 24, 24)]

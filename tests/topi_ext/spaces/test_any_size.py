@@ -149,9 +149,13 @@ def test_long_rows_need_no_whole_tiles() -> None:
     assert whole_tiles(56)[1] is None
 
 
-def test_products_have_tiles_for_all_pixels() -> None:
+@pytest.mark.parametrize(("pixels", "whole_pixels"), [(49, 7), (196, None)])
+def test_few_pixels_of_products_have_whole_tiles(pixels: int, whole_pixels: int | None) -> None:
     processor = resolve_target("x86-64-v4", threads=2).processor
-    pointwise = replace(workload_of(64, 96), kernel=(1, 1), padding=(0, 0, 0, 0), in_height=49, in_width=1)
+    pointwise = replace(
+        workload_of(128, 512), kernel=(1, 1), padding=(0, 0, 0, 0), in_height=pixels, in_width=1
+    )
     _, knobs = any_size_knobs(pointwise, processor)
-    assert isinstance(knobs, ConvolutionKnobs)
-    assert whole_tile_knobs(pointwise, processor, knobs) is None
+    assert isinstance(knobs, ConvolutionKnobs) and knobs.tile_pixels == 14
+    whole = whole_tile_knobs(pointwise, processor, knobs)
+    assert whole_pixels == (None if whole is None else whole.tile_pixels)

@@ -55,8 +55,21 @@ def schedule_any_size(
         # That rows are a tile at least is said apart: where the last tile begins follows from that alone.
         found = either(tirx.And(run >= knobs.tile_pixels, left), usual, found)
     if whole is not None:
-        found = either(tirx.floormod(run, whole.tile_pixels) < 1, arranged(workload, whole), found)
+        found = either(_takes_whole(run, workload, knobs, whole), arranged(workload, whole), found)
     return open_schedule(found)
+
+
+def _takes_whole(run: Any, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, whole: Any) -> Any:
+    """Whether a run has the tiles of ``whole``, which divide it.
+
+    Where rows are fused, short ones have kernels of their own, and long ones the usual tiles if these divide
+    them as well.
+    """
+    divides = tirx.floormod(run, whole.tile_pixels) < 1
+    if not fuses_rows(workload):
+        return divides
+    usual = knobs.tile_pixels
+    return tirx.And(divides, tirx.And(run >= usual, tirx.floormod(run, usual) > 0))
 
 
 def _takes(run: Any, each: Shorter) -> Any:
