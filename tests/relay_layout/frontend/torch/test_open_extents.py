@@ -157,6 +157,16 @@ def test_a_view_of_what_attention_gives(tmp_path: Path) -> None:
     check(attention, tmp_path, TEXTS[:1], ())
 
 
+def test_a_size_that_a_loop_settles(tmp_path: Path) -> None:
+    """As state space models have it: the loop is written out, and the view is still by the size."""
+
+    def steps(x: torch.Tensor) -> torch.Tensor:
+        rows = x.view(x.shape[0] * x.shape[1], 12)
+        return sum(x[:, step] for step in range(x.shape[1])) + rows.sum(0)
+
+    check(steps, tmp_path, [(2, 9, 12), (3, 9, 12)], (0, 1))
+
+
 def test_views_of_several_open_extents(tmp_path: Path) -> None:
     """They are compared as they are written, as in products by einsum."""
 
