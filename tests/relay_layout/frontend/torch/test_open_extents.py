@@ -128,6 +128,7 @@ OF_TEXTS: dict[str, Function] = {
     "every few words": lambda x: x[:, 1 :: x.shape[1] // 2],
     "places by an open step": lambda x: torch.arange(1, x.shape[1], x.shape[1] // 2) + x.sum(),
     "rows that are repeated": lambda x: x.repeat(2, x.shape[0], 1),
+    "places by steps down": lambda x: torch.arange(x.shape[1] - 1, -x.shape[1], -2) + x.sum(),
     "the first of a table": lambda x: x + torch.arange(16.0)[: x.shape[1]].view(1, -1, 1),
     "every second of the first": lambda x: x.sum() * torch.arange(16.0)[: x.shape[1] : 2],
     "the last of a table": lambda x: x.sum() * torch.arange(16.0)[x.shape[1] :],
