@@ -24,7 +24,7 @@ class Symbol:
         left, right = self.expression, other.expression
         if left.same_as(right) or structural_equal(left, right):
             return True
-        return bool(tvm.sym.Analyzer().can_prove_equal(left, right)) or _quotient(left, right) == 1
+        return _provably_equal(left, right) or _quotient(left, right) == 1
 
     def __hash__(self) -> int:
         return 0
@@ -85,7 +85,17 @@ def _quotient(left: Any, right: Any) -> Extent | None:
 
 
 def _are_equal(left: Any, right: Any) -> bool:
-    return bool(structural_equal(left, right) or tvm.sym.Analyzer().can_prove_equal(left, right))
+    return bool(structural_equal(left, right)) or _provably_equal(left, right)
+
+
+def _provably_equal(left: Any, right: Any) -> bool:
+    """Of sizes, which are never negative: what one pass knows of them another writes as ``min(0, n * 2)``."""
+    if tvm.sym.Analyzer().can_prove_equal(left, right):
+        return True
+    analyzer = tvm.sym.Analyzer()
+    for variable in tirx.analysis.undefined_vars(left - right):
+        analyzer.update(variable, tvm.sym.ConstIntBound(0, tvm.sym.ConstIntBound.POS_INF))
+    return bool(analyzer.can_prove_equal(left, right))
 
 
 def _simplified(left: Any, right: Any) -> Extent | None:

@@ -108,6 +108,27 @@ def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, 
     return node.builder.match_cast(node.expression(value), kind, identifier(f"{node.outputs[0]}_agreeing"))
 
 
+def with_extents(node: Node, data: Value, due: Sequence[Extent]) -> Value | None:
+    """A tensor with the extents that are due, which is checked in each call.
+
+    None where they differ, or data decide whether they do. Raises :class:`.Assumption` where they are
+    equal for some sizes of inputs alone.
+    """
+    shape = shape_of(data)
+    if len(shape) != len(due):
+        return None
+    for pair in zip(shape, due, strict=True):
+        # What may not run asks nothing of inputs: the cast checks it where it runs.
+        if not node.requirements.assume_equal(*pair) and (
+            is_static(pair) or any(map(node.counts.reads_counts, pair))
+        ):
+            return None
+    if all(map(same, shape, due)):
+        return data
+    kind = relax.TensorType(list(due), dtype_of(data))
+    return node.builder.match_cast(node.expression(data), kind, identifier(f"{node.outputs[0]}_fitting"))
+
+
 def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:
     """Factors of a matrix product, of which one has as many columns as the other has rows.
 

@@ -37,15 +37,18 @@ def arithmetic(node: Node) -> Value:
     return extents(result, dtype)
 
 
-def empty_extent(node: Node) -> tirx.Var | None:
-    """The extent which a node tests for being 0; None where it does something else."""
+def tested_extent(node: Node) -> tuple[Extent, int] | None:
+    """The extent which a node compares with a number, and the number; None where it does something else."""
     if node.operator != "Equal" or len(node.inputs) != 2:
         return None
     tested = [value for value in node.inputs if isinstance(value, Extents) and value.array.size == 1]
-    zeros = [value for value in node.inputs if isinstance(value, np.ndarray) and value.size == 1]
-    if not tested or not zeros or zeros[0].item() != 0:
-        return None
-    condition = simplify(tested[0].array.item() == tirx.const(0, "int64"))
+    numbers = [value for value in node.inputs if isinstance(value, np.ndarray) and value.size == 1]
+    return (tested[0].array.item(), int(numbers[0].item())) if tested and numbers else None
+
+
+def emptied_extent(extent: Extent) -> tirx.Var | None:
+    """The variable that is 0 where ``extent`` is; None where there is none."""
+    condition = simplify(extent == tirx.const(0, "int64"))
     if not isinstance(condition, tirx.EQ):
         return None
     one, other = simplify(condition.a), simplify(condition.b)

@@ -15,6 +15,7 @@ from tvm import relax
 from relay_layout.bodies import name_called
 from relay_layout.frontend.body_building import Aside, Bodies
 from relay_layout.frontend.extents.counts import Counts
+from relay_layout.frontend.onnx.arithmetic import emptied_extent
 from relay_layout.frontend.onnx.inlined import REFUSED, Body, Surroundings, scalar, single
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.run_time_loops import run_branch
@@ -98,11 +99,13 @@ class _Side:
 def branch(node: Node, around: Surroundings) -> list[Value]:
     condition, bodies = node.input(0), around.bodies
     if isinstance(condition, np.ndarray):
-        wanted = "then_branch" if single(condition).item() else "else_branch"
-        return Body(node.attributes[wanted], around)()
+        return _taken(node, around, "then_branch" if single(condition).item() else "else_branch")
+    tested = around.tested_extent(condition)
+    if tested is not None and tested[1] == 1 and _squeezes_or_not(node):
+        return _taken(node, around, "then_branch")
     sides = [_Side.read(node.attributes[name], around) for name in ("then_branch", "else_branch")]
     pairs = list(zip(sides[0].values, sides[1].values, strict=True))
-    extent = around.empty_extent(condition)
+    extent = None if tested is None or tested[1] != 0 else emptied_extent(tested[0])
     # A tensor without elements needs a branch of its own in other runtimes alone.
     if extent is not None and all(
         _agree_where_empty(around.counts, one, other, extent) for one, other in pairs
@@ -114,6 +117,26 @@ def branch(node: Node, around: Surroundings) -> list[Value]:
             side.within(bodies)
         return [selected(node, chosen, one, other) for one, other in pairs]
     return run_branch(node, bodies, chosen, [partial(side.within, bodies) for side in sides])
+
+
+def _taken(node: Node, around: Surroundings, side: str) -> list[Value]:
+    """What a side gives that is known to be taken."""
+    return Body(node.attributes[side], around, taken=True)()
+
+
+def _squeezes_or_not(node: Node) -> bool:
+    """Whether one side takes an axis from a tensor, as PyTorch's ``squeeze`` of an open extent does.
+
+    What follows fits one of both ranks, that of the example it was exported with: the axis has to have
+    the one element for which it goes.
+    """
+    sides = [
+        [each for each in node.attributes[name].node if each.op_type != "Constant"]
+        for name in ("then_branch", "else_branch")
+    ]
+    return [[each.op_type for each in side] for side in sides] == [["Squeeze"], ["Identity"]] and (
+        sides[0][0].input[0] == sides[1][0].input[0]
+    )
 
 
 def selected(node: Node, condition: Value, one: Value, other: Value) -> Value:

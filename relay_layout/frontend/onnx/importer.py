@@ -16,7 +16,7 @@ from relay_layout.frontend.identity import ByIdentity
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx import fallback
 from relay_layout.frontend.onnx.agreement import agreeing
-from relay_layout.frontend.onnx.arithmetic import arithmetic, empty_extent
+from relay_layout.frontend.onnx.arithmetic import arithmetic, tested_extent
 from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.onnx.folding import fold
 from relay_layout.frontend.onnx.graphs import OWN_DOMAINS, dense, needed, place_of
@@ -33,6 +33,7 @@ from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 from relay_layout.frontend.trips import WrittenOut
 from relay_layout.frontend.values import Unsupported, Value, shape_of, tensors_of, written
 from relay_layout.graph.border import CONDITIONS
+from relay_layout.ir import Extent
 
 if TYPE_CHECKING:
     import onnx
@@ -55,13 +56,13 @@ class Importer:
         self._narrow_types = NarrowTypes()
         self._ratios = Ratios()
         self._rounded_sizes = RoundedSizes()
-        # Conditions, each with the extent of which it says whether it is 0.
-        self._empty: ByIdentity[Value, Any] = ByIdentity()
+        # Conditions, each with the extent and the number of which it says whether they are equal.
+        self._tested: ByIdentity[Value, tuple[Extent, int]] = ByIdentity()
         # Read once, so that what the body of a loop holds is the same constant in all its trips.
         self._attributes: ByIdentity[onnx.NodeProto, dict[str, Any]] = ByIdentity()
         self._bodies = Bodies(self.builder, self._counts)
         self._around = Surroundings(
-            label, ChainMap(), self._run, self._counts, self._bodies, self._empty.get, WrittenOut(label)
+            label, ChainMap(), self._run, self._counts, self._bodies, self._tested.get, WrittenOut(label)
         )
 
     def build(
@@ -128,8 +129,7 @@ class Importer:
             signs=self._signs,
             limits=self._limits,
             narrow_types=self._narrow_types,
-            # What is inside of a branch may never run.
-            requirements=Requirements.none() if self._around.is_inside else self._requirements,
+            requirements=self._requirements if self._around.is_certain else Requirements.none(),
         )
         results = self._results(proto, node)
         if any(proto.output[len(results) :]):
@@ -210,11 +210,11 @@ class Importer:
 
     def _note_condition(self, node: Node, results: Sequence[Value]) -> None:
         if node.operator in ("Cast", "Identity"):
-            extent = self._empty.get(node.inputs[0])
+            tested = self._tested.get(node.inputs[0])
         else:
-            extent = empty_extent(node)
-        if extent is not None:
-            self._empty[results[0]] = extent
+            tested = tested_extent(node)
+        if tested is not None:
+            self._tested[results[0]] = tested
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:

@@ -26,6 +26,7 @@ from relay_layout.frontend.values import (
     shape_of,
     written,
 )
+from relay_layout.ir import Extent
 
 if TYPE_CHECKING:
     import onnx
@@ -38,8 +39,9 @@ class Surroundings:
     """The graphs that others are inlined into.
 
     ``values`` holds what names stand for, those of the innermost graph first; ``run`` converts nodes and adds
-    theirs. ``bodies`` takes functions for what runs as often as the data say. ``empty_extent`` gives the
-    extent which a condition tests for being 0. ``written_out`` counts the nodes of trips that were inlined.
+    theirs. ``bodies`` takes functions for what runs as often as the data say. ``tested_extent`` gives the
+    extent and the number that a condition compares. ``written_out`` counts the nodes of trips that were
+    inlined. ``is_certain`` tells whether what is converted runs in each call.
     """
 
     label: str
@@ -47,8 +49,9 @@ class Surroundings:
     run: Callable[[Iterable["onnx.NodeProto"]], None]
     counts: Counts
     bodies: Bodies
-    empty_extent: Callable[[Value], Any]
+    tested_extent: Callable[[Value], tuple[Extent, int] | None]
     written_out: WrittenOut
+    is_certain: bool = True
     _tensors: ByIdentity["onnx.GraphProto", Mapping[str, Value]] = field(default_factory=ByIdentity)
 
     @property
@@ -57,13 +60,18 @@ class Surroundings:
         return len(self.values.maps) > 1
 
     @contextmanager
-    def inside(self, names: dict[str, Value]) -> Iterator[None]:
-        """Nodes are those of a graph that knows ``names`` besides, and add theirs to them."""
+    def inside(self, names: dict[str, Value], *, certain: bool) -> Iterator[None]:
+        """Nodes are those of a graph that knows ``names`` besides, and add theirs to them.
+
+        Unless they are ``certain``, they may never run.
+        """
+        before, self.is_certain = self.is_certain, self.is_certain and certain
         self.values = self.values.new_child(names)
         try:
             yield
         finally:
             self.values = self.values.parents
+            self.is_certain = before
 
     def written(self, write: Callable[[], list[Value]], most: int) -> list[Value] | None:
         """The results of trips that ``write`` writes out, of so many nodes at most.
@@ -87,14 +95,18 @@ class Body:
     """A graph whose nodes are converted each time it is called; those that read no input of it, once.
 
     Unless a call is ``certain``, nodes that hold graphs are converted each time, too: what is converted once
-    belongs to the function around, which would run a loop that may be no part of any trip.
+    belongs to the function around, which would run a loop that may be no part of any trip. What is ``taken``
+    runs whenever the graph around does, and what it asks of sizes is asked in each call.
     """
 
-    def __init__(self, graph: "onnx.GraphProto", around: Surroundings, *, certain: bool = True) -> None:
+    def __init__(
+        self, graph: "onnx.GraphProto", around: Surroundings, *, certain: bool = True, taken: bool = False
+    ) -> None:
         self.inputs = list(graph.input)
         self.outputs = list(graph.output)
         self.graph = graph
         self._around = around
+        self._taken = taken
         self._names: dict[str, Value] = {}
         nodes = needed(graph.node, [value.name for value in self.outputs])
         self._repeated, self._once = dependent(nodes, [value.name for value in self.inputs], apart=certain)
@@ -107,14 +119,14 @@ class Body:
     def prepare(self) -> None:
         """Convert what reads no input, where that has not been done."""
         once, self._once = self._once, []
-        with self._around.inside(self._names):
+        with self._around.inside(self._names, certain=self._taken):
             self._names.update(self._around.tensors(self.graph))
             self._around.run(once)
 
     def __call__(self, *given: Value) -> list[Value]:
         """The outputs, for the inputs in order."""
         self.prepare()
-        with self._around.inside(self._names):
+        with self._around.inside(self._names, certain=self._taken):
             self._names.update(zip((value.name for value in self.inputs), given, strict=True))
             self._around.run(self._repeated)
             return [self._around.values[value.name] for value in self.outputs]

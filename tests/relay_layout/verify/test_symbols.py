@@ -45,3 +45,10 @@ def test_products_are_equal_in_any_order() -> None:
 
 def test_sums_are_told_apart() -> None:
     assert Symbol(H + 1) != Symbol(H + 2)
+
+
+@pytest.mark.parametrize(("bound", "is_none"), [(N * 2 + 1, True), (N - 1, False)], ids=str)
+def test_sizes_are_never_negative(bound: Any, is_none: bool) -> None:
+    cut = tirx.min(tirx.const(16, "int64"), bound)
+    before = tirx.min(tirx.const(0, "int64"), bound)
+    assert (Symbol(cut - before) == Symbol(cut)) == is_none

@@ -1,13 +1,13 @@
 """ONNX's LSTM, GRU and RNN: a product for the data of all steps, and an operator for what is made of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extents.arithmetic import same
+from relay_layout.frontend.onnx.agreement import with_extents
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
@@ -58,6 +58,7 @@ class _Layer:
 
 def _recurrent(node: Node) -> Value:
     layer = _layer(node)
+    node = _fitting(node, layer)
     recurrence, rows = layer.recurrence, layer.rows
     matrix = _permuted(node, node.input(1), [2, 0, 1])
     matrix = _reshaped(node, matrix, [layer.inputs, layer.directions * rows])
@@ -109,13 +110,23 @@ def _layer(node: Node) -> _Layer:
         )
     if node.attributes.get("hidden_size", hidden) != hidden:
         raise Unsupported(f"has hidden_size {node.attributes['hidden_size']}, but weights for {hidden}")
-    state = [batch, directions, hidden] if batch_first else [directions, batch, hidden]
-    due = {3: [directions, 2 * rows], 4: [batch], 5: state, 6: state, 7: [directions, 3 * hidden]}
-    for index, expected in due.items():
-        given = shape_of(node.input(index)) if node.has(index) else expected
-        if len(given) != len(expected) or not all(map(same, given, expected)):
-            raise Unsupported(f"has {written(given)} for its input {index}, where {written(expected)} is due")
     return layer
+
+
+def _fitting(node: Node, layer: _Layer) -> Node:
+    """The node with states and lengths for as many sequences as there are; Unsupported if they do not fit."""
+    directions, batch, hidden = layer.directions, layer.batch, layer.hidden
+    state = [batch, directions, hidden] if layer.batch_first else [directions, batch, hidden]
+    due = {3: [directions, 2 * layer.rows], 4: [batch], 5: state, 6: state, 7: [directions, 3 * hidden]}
+    inputs = list(node.inputs)
+    for index, expected in due.items():
+        if not node.has(index):
+            continue
+        inputs[index] = with_extents(node, node.input(index), expected)
+        if inputs[index] is None:
+            given = written(shape_of(node.input(index)))
+            raise Unsupported(f"has {given} for its input {index}, where {written(expected)} is due")
+    return replace(node, inputs=tuple(inputs))
 
 
 def _recurrence(node: Node) -> Recurrence:

@@ -8,6 +8,7 @@ from tvm import relax, tirx
 
 from relay_layout.frontend.extents.arithmetic import product, same, simplify
 from relay_layout.frontend.extents.factors import without_shared
+from relay_layout.frontend.onnx.agreement import with_extents
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.slicing import from_the_front
 from relay_layout.frontend.operators.ranges import open_range
@@ -99,16 +100,16 @@ def _squeeze(node: Node) -> Value:
     if axes is None:
         axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, int) and extent == 1]
     axes = node.axes(axes, len(shape))
-    for axis in axes:
-        if not node.requirements.assume_equal(shape[axis], 1):
+    ones = {axis: 1 for axis in axes}
+    data = with_extents(node, node.input(0), [ones.get(axis, extent) for axis, extent in enumerate(shape)])
+    for axis in axes if data is None else ():
+        if not same(shape[axis], 1):
             extent, advice = "is not 1", ""
             if not isinstance(shape[axis], int):
                 extent = "is not known to be 1"
                 advice = ": give the model's inputs fixed shapes (--input-shape)"
             raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent {extent}{advice}")
-    if is_static([shape[axis] for axis in axes]):
-        return relax.op.squeeze(node.tensor(0), axes) if axes else node.input(0)
-    return node.reshaped(node.input(0), [extent for axis, extent in enumerate(shape) if axis not in axes])
+    return relax.op.squeeze(node.expression(data), axes) if axes else data
 
 
 def _unsqueeze(node: Node) -> Value:

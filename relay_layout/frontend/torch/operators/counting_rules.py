@@ -51,15 +51,21 @@ def _places_to_repeat(repeats: Tensor, *, output_size: int | None = None) -> Any
     return bounds_passed(repeats.to(torch.int64).cumsum(0), output_size).to(repeats.dtype)
 
 
-def _by_an_open_step(start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
-    # TVM counts the elements of a range by steps that are known.
-    if not isinstance(step, torch.SymInt):
+def _by_steps(start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
+    # TVM counts the elements of a range by steps that are known, and of an open one by steps up alone.
+    if isinstance(step, torch.SymInt):
+        count = -((start - end) // step)
+    elif (
+        isinstance(step, int) and step < 0 and any(isinstance(bound, torch.SymInt) for bound in (start, end))
+    ):
+        count = (start - end - step - 1) // -step
+    else:
         return NotImplemented
-    return torch.arange(-((start - end) // step), **options) * step + start
+    return torch.arange(count, **options) * step + start
 
 
 RULES: dict[Any, Rule] = {
-    aten.arange.start_step: _by_an_open_step,
+    aten.arange.start_step: _by_steps,
     aten.histc.default: _histogram,
     aten.mode.default: _mode,
     aten.repeat_interleave.Tensor: _places_to_repeat,

@@ -102,6 +102,14 @@ def _squeeze(node: Any, importer: Any) -> Expression:
     return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
 
 
+def _size(node: Any, importer: Any) -> Any:
+    """``sym_size(data, dim)``: a number where it is one, as in a program whose loops export wrote out."""
+    shape = shape_of(importer.env[node.args[0]])
+    if shape is None:
+        raise ModelError(f"node '{node.name}': the size of a tensor of unknown shape is not supported")
+    return shape[int(node.args[1])]
+
+
 def _reshape(node: Any, importer: Any) -> Expression:
     """``view(data, size)`` and ``reshape``."""
     data, size = importer.retrieve_args(node)[:2]
@@ -143,6 +151,7 @@ CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
     "split_with_sizes.default": _split,
     "std.correction": _deviation(True),
+    "sym_size.int": _size,
     "topk.default": _top,
     "var.correction": variance,
 }

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 import relay_layout
-from relay_layout.errors import ModelError
+from relay_layout.errors import InputError, ModelError
 from relay_layout.frontend import from_onnx
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.stages import lower
@@ -303,6 +303,22 @@ def test_sequences_of_any_length(
             whole, last = whole.transpose(2, 0, 1, 3), [state.swapaxes(0, 1) for state in last]
         found = list(session.run(feed).values())
         assert_close(found, [whole, *last], f"{length} steps of {batch}")
+
+
+def test_states_of_a_batch_of_another_name() -> None:
+    """A file may leave both open, each for itself: there have to be as many states as sequences."""
+    arrays = {0: _random(4, 2, 5), 1: _random(1, 3, 5), 2: _random(1, 3, 3), 5: _random(1, 2, 3)}
+    case = Case("RNN", {"hidden_size": 3}, arrays, frozenset({0, 5}), ("y",))
+    model = case.model()
+    for declared, name in zip(model.graph.input, ("batch", "states"), strict=True):
+        declared.type.tensor_type.shape.dim[1].dim_param = name
+    session = relay_layout.compile(model).session()
+    assert_close(
+        list(session.run({"i0": arrays[0], "i5": arrays[5]}).values()), expected(case), "two of both"
+    )
+    with pytest.raises(InputError) as error:
+        session.run({"i0": arrays[0], "i5": _random(1, 3, 3)})
+    assert str(error.value) == "input 'i5': dimension 1 ('batch') is 3, but input 'i0' has batch = 2"
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,15 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         (2, 4),
         "x.shape[0] > 2, got x.shape[0] = 2",
     ),
+    "an axis that goes where it has one element": (
+        "(float[1,2,T] x) => (float y) <int64 a = {2}, int64 o = {1}, int64[1] k = {2}>"
+        " { p = MaxPool <kernel_shape=[4], strides=[4]> (x)  s = Shape (p)  n = Gather (s, a)"
+        "  c = Equal (n, o)  y = If <then_branch = t () => (float[] q) { q = Squeeze (p, k) },"
+        " else_branch = f () => (float[] r) { r = Identity (p) }> (c) }",
+        (1, 2, 7),
+        (1, 2, 8),
+        "x.shape[2] // 4 == 1, got x.shape[2] = 8",
+    ),
     "blocks": (
         "(float[1,2,H,W] x) => (float y) { y = SpaceToDepth <blocksize=2> (x) }",
         (1, 2, 4, 6),
@@ -112,6 +121,30 @@ def test_sizes_that_a_graph_cannot_have(case: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         session.run({name: np.zeros(other, "float32")})
     assert str(error.value) == f"the model was exported for inputs of which {told}"
+
+
+def test_what_a_branch_asks_is_asked_where_it_runs() -> None:
+    """Of an axis that goes, and of states, as detectors of speech have them for two rates."""
+    steps = " p = MaxPool <kernel_shape=[{0}], strides=[{0}]> (x)  q = Squeeze (p, k)  v = Unsqueeze (q, z)"
+    steps += "  h, {1} = RNN <hidden_size=3> (v, w, r, , , s) "
+    graph = (
+        "agraph (float[N,2,T] x, float[1,M,3] s, bool c) => (float y)"
+        " <int64[1] k = {2}, int64[1] z = {0}, float[1,3,2] w = {0.1,0.2,0.3,0.4,0.5,0.6},"
+        " float[1,3,3] r = {0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9}>"
+        f" {{ y = If <then_branch = t () => (float[] a) {{{steps.format(4, 'a')}}},"
+        f" else_branch = f () => (float[] b) {{{steps.format(6, 'b')}}}> (c) }}"
+    )
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {graph}')
+    session, reference = relay_layout.compile(model).session(), reference_session(model.SerializeToString())
+    random = np.random.default_rng(0)
+    for batch, size, short in ((2, 5, True), (3, 9, False)):
+        feed = {"x": random.standard_normal((batch, 2, size)).astype("float32")}
+        feed |= {"s": random.standard_normal((1, batch, 3)).astype("float32"), "c": np.array(short)}
+        (wanted,) = reference.run(None, feed)
+        np.testing.assert_allclose(session.run(feed)["y"], wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError) as error:
+        session.run(feed | {"c": np.array(True)})
+    assert str(error.value) == "inputs: dimension 2 of one is 2, where the model's extents make it 1"
 
 
 def test_more_rows_than_a_table_has() -> None:

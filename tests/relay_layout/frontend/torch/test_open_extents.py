@@ -128,6 +128,7 @@ OF_TEXTS: dict[str, Function] = {
     "every few words": lambda x: x[:, 1 :: x.shape[1] // 2],
     "places by an open step": lambda x: torch.arange(1, x.shape[1], x.shape[1] // 2) + x.sum(),
     "rows that are repeated": lambda x: x.repeat(2, x.shape[0], 1),
+    "places by steps down": lambda x: torch.arange(x.shape[1] - 1, -x.shape[1], -2) + x.sum(),
     "the first of a table": lambda x: x + torch.arange(16.0)[: x.shape[1]].view(1, -1, 1),
     "every second of the first": lambda x: x.sum() * torch.arange(16.0)[: x.shape[1] : 2],
     "the last of a table": lambda x: x.sum() * torch.arange(16.0)[x.shape[1] :],
@@ -155,6 +156,16 @@ def test_a_view_of_what_attention_gives(tmp_path: Path) -> None:
         return found.transpose(1, 2).reshape(2, 9, 12).view(-1, 12)
 
     check(attention, tmp_path, TEXTS[:1], ())
+
+
+def test_a_size_that_a_loop_settles(tmp_path: Path) -> None:
+    """As state space models have it: the loop is written out, and the view is still by the size."""
+
+    def steps(x: torch.Tensor) -> torch.Tensor:
+        rows = x.view(x.shape[0] * x.shape[1], 12)
+        return sum(x[:, step] for step in range(x.shape[1])) + rows.sum(0)
+
+    check(steps, tmp_path, [(2, 9, 12), (3, 9, 12)], (0, 1))
 
 
 def test_views_of_several_open_extents(tmp_path: Path) -> None:
