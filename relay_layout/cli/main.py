@@ -21,7 +21,7 @@ from relay_layout.cli.output import (
 )
 from relay_layout.columns import columns
 from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
-from relay_layout.versions import __version__
+from relay_layout.versions import __version__, needed_packages
 from relay_layout.without_torch import without_torch
 from topi_ext.messages import system_message
 
@@ -139,7 +139,7 @@ def perform(parser: Parser, words: Sequence[str], run: Callable[[Namespace], Out
     if any(word in ("-h", "--help") for word in words):
         return Printed(parser.format_help().rstrip())
     arguments = parser.parse_args(words)
-    with without_torch():
+    with needed_packages(), without_torch():
         if not arguments.json:
             outcome = run(arguments)
             return Printed(outcome.text, outcome.exit_status)
