@@ -23,7 +23,7 @@ from relay_layout.columns import columns
 from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
 from relay_layout.versions import __version__, needed_packages
 from relay_layout.without_torch import without_torch
-from topi_ext.messages import system_message
+from topi_ext.messages import first_line, system_message
 
 VERBS = {
     "compile": "compile a model into an artifact",
@@ -155,7 +155,10 @@ def _verdict(error: BaseException, with_traceback: bool) -> tuple[str, int]:
         return "interrupted", INTERRUPTED
     if isinstance(error, RelayLayoutError | OSError):
         return f"error: {one_line(_reason(error))}", BAD_INPUT
-    message = one_line(f"{type(error).__name__}: {error}")
+    if isinstance(error, MemoryError):
+        return f"error: out of memory: {one_line(first_line(error))}", INTERNAL_ERROR
+    # TVM's errors may hold the whole module, below what they say of it.
+    message = one_line(f"{type(error).__name__}: {first_line(error)}")
     hint = "please report it" if with_traceback else "please report it with the output of --traceback"
     return f"internal error: {message}; {hint}", INTERNAL_ERROR
 

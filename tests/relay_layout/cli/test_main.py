@@ -115,12 +115,18 @@ def test_what_the_system_refuses_is_the_callers(work: Any, capsys: pytest.Captur
 
 
 def test_an_internal_error(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    work.raises = IndexError("list index\nout of range")
+    work.raises = IndexError("\nlist index  out of range\n@I.ir_module\nclass Module:\n    ...")
     assert main(["convert", "model.onnx"]) == 1
     assert error_of(capsys) == (
         "relay-layout: internal error: IndexError: list index out of range; "
         "please report it with the output of --traceback"
     )
+
+
+def test_a_lack_of_memory(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    work.raises = MemoryError("Unable to allocate 3.55 PiB")
+    assert main(["convert", "model.onnx"]) == 1
+    assert error_of(capsys) == "relay-layout: error: out of memory: Unable to allocate 3.55 PiB"
 
 
 def test_traceback_shows_where_an_error_arose(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
