@@ -14,6 +14,7 @@ from relay_layout.cli.options import Parser
 from relay_layout.cli.output import (
     Outcome,
     discard_stdout,
+    hold_standard_descriptors,
     note,
     one_line,
     stdout_to_stderr,
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def guarded(work: Callable[[], "Printed"], *, with_traceback: bool) -> int:
     """Does the work and prints what it returns; whatever is raised becomes a line and an exit status."""
     with noted_interrupts() as interrupts:
+        hold_standard_descriptors()
         try:
             with warnings.catch_warnings():
                 if not sys.warnoptions:
