@@ -9,16 +9,12 @@ Names are loaded when they are first used, so that importing the package is quic
 but numpy.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from relay_layout.versions import __version__ as __version__
-from relay_layout.versions import check_versions
-from relay_layout.without_torch import without_torch
-
-check_versions()
+# Nothing is imported here: until the command handles interrupts, one would end in a traceback.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from relay_layout.compiler import CompiledModel, Conversion, compile, convert
     from relay_layout.errors import RelayLayoutError
     from relay_layout.explainer import explain
@@ -27,6 +23,7 @@ if TYPE_CHECKING:
     from relay_layout.relax_pipeline import pipeline
     from relay_layout.rewrite.convert_layout import ConvertLayout
     from relay_layout.runtime.session import Session, load
+    from relay_layout.versions import __version__
 
 _HOMES = {
     "CompiledModel": "compiler",
@@ -41,6 +38,7 @@ _HOMES = {
     "from_onnx": "frontend",
     "from_tflite": "frontend",
     "from_torch": "frontend",
+    "__version__": "versions",
     "load": "runtime.session",
     "pipeline": "relax_pipeline",
 }
@@ -52,6 +50,7 @@ __all__ = [
     "Layout",
     "RelayLayoutError",
     "Session",
+    "__version__",
     "compile",
     "convert",
     "explain",
@@ -63,10 +62,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'relay_layout' has no attribute '{name}'")
-    with without_torch():
+    from importlib import import_module
+
+    from relay_layout.versions import needed_packages
+    from relay_layout.without_torch import without_torch
+
+    with needed_packages(), without_torch():
         return getattr(import_module(f"relay_layout.{_HOMES[name]}"), name)
 
 

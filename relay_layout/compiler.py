@@ -26,6 +26,7 @@ from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
+from relay_layout.index_limits import index_limits
 from relay_layout.lower.body_lowering import Lowered, symbol_of
 from relay_layout.lower.kernel_calls import (
     KernelCall,
@@ -218,9 +219,10 @@ def compile(
     border, conditions = border_of(module["main"]), size_conditions(module["main"])
     built = []
     for resolved in targets:
-        built.append(
-            _built(module, request, border, resolved, say, since=start, described=report is not None)
-        )
+        with index_limits():
+            built.append(
+                _built(module, request, border, resolved, say, since=start, described=report is not None)
+            )
         start = time.perf_counter()
     producer = Producer(relay_layout=__version__, tvm=str(tvm.__version__))
     if report is not None:

@@ -1,9 +1,12 @@
-"""The release of this package, and which of TVM it runs on; asked when it is imported, before TVM is.
+"""The release of this package, and which of TVM it runs on, asked before TVM is imported.
 
 The ranges are those of ``dependencies`` in pyproject.toml, for installations that pip did not make.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 
 from relay_layout.errors import RelayLayoutError
 
@@ -16,16 +19,50 @@ SUPPORTED = {
 }
 """The first release of each package that works, and the first after it that does not."""
 
+_PACKAGES = {
+    "ml_dtypes": "ml_dtypes",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "tvm": "apache-tvm",
+    "tvm_ffi": "apache-tvm-ffi",
+}
+"""What pip calls the packages that every installation has, by the name that is imported."""
+
 
 class UnsupportedVersionError(RelayLayoutError, ImportError):
     """An installed package is of a release that this one does not run on."""
 
 
+class MissingPackageError(RelayLayoutError, ImportError):
+    """A package without which nothing works is not installed."""
+
+
+@contextmanager
+def needed_packages() -> Iterator[None]:
+    """Code that imports TVM and others. UnsupportedVersionError, MissingPackageError."""
+    check_versions()
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = _PACKAGES.get((error.name or "").partition(".")[0])
+        if package is None:
+            raise
+        wanted = f"{package}{_range(*SUPPORTED[package])}" if package in SUPPORTED else package
+        raise MissingPackageError(
+            f"the Python that runs this, {sys.executable}, has no package {package}: use the one that "
+            f"relay-layout was installed with, or {sys.executable} -m pip install '{wanted}'"
+        ) from None
+
+
+@cache
 def check_versions() -> None:
     """UnsupportedVersionError, one line that says what to install, for a release that is not supported.
 
     A package that is not installed, or that a build system names in its own way, is left to the import.
     """
+    # Loaded here since it takes longer than the rest of the package until it is used.
+    from importlib.metadata import PackageNotFoundError, version
+
     for package, (first, beyond) in SUPPORTED.items():
         try:
             found = version(package)
@@ -33,7 +70,7 @@ def check_versions() -> None:
             continue
         release = release_of(found)
         if release is not None and not first <= release < beyond:
-            wanted = f">={_text(first)},<{_text(beyond)}"
+            wanted = _range(first, beyond)
             raise UnsupportedVersionError(
                 f"{package} {found} is not supported, only {wanted}: pip install '{package}{wanted}'"
             )
@@ -49,5 +86,5 @@ def release_of(text: str) -> tuple[int, ...] | None:
     return tuple(numbers) or None
 
 
-def _text(release: tuple[int, ...]) -> str:
-    return ".".join(map(str, release))
+def _range(first: tuple[int, ...], beyond: tuple[int, ...]) -> str:
+    return f">={'.'.join(map(str, first))},<{'.'.join(map(str, beyond))}"

@@ -166,6 +166,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = OPERATORS.read_text().splitlines()
     cases = [Case.parse(line) for line in lines if line and not line.startswith("#")]
     cases = [case for case in cases if not given.names or any(name in case.name for name in given.names)]
+    if not cases:
+        options.error(f"no operator has {' or '.join(given.names)} in its name; {OPERATORS} names all")
+    if given.threads < 1:
+        options.error(f"--threads: expected a whole number from 1 on, got {given.threads}")
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number, case in enumerate(cases, 1):

@@ -239,6 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=3, help="the median of so many runs is printed")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the growth as SVG")
     options = parser.parse_args(arguments)
+    if options.repeat < 1:
+        parser.error(f"--repeat: expected a whole number from 1 on, got {options.repeat}")
     names, sizes = options.networks.split(","), [int(size) for size in options.sizes.split(",")]
     unknown = sorted(set(names) - set(NETWORKS))
     if unknown:

@@ -71,6 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
                 if sum(bool(_PRODUCT.match(line)) for line in loop.instructions) >= LEAST
                 and not any("<" in line for line in loop.instructions)
             ]
+        if process.returncode:
+            return 2  # and it has said why
         rows = [["loop at", "multiply-adds", "loads/FMA", "share", "instructions/MAC"]]
         for loop in sorted(found, key=lambda loop: -loop.multiply_adds):
             analysis = analyse(loop, processor)

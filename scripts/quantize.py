@@ -8,6 +8,7 @@ network's answers mean as little as those of the float32 one; its shapes and its
 
 import argparse
 import logging
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from onnxruntime.quantization import (
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from relay_layout import models
+from relay_layout.cli.main import Printed, guarded
+from relay_layout.cli.options import check_writable
 
 _STATIC = {"qdq": QuantFormat.QDQ, "qoperator": QuantFormat.QOperator}
 _TYPES = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
@@ -80,8 +83,13 @@ def quantize(
     return path
 
 
-def main() -> None:
-    """Quantize one built-in network."""
+def main() -> int:
+    """Quantize one built-in network; bad input is one line."""
+    return guarded(quantize_built_in, with_traceback=False)
+
+
+def quantize_built_in() -> Printed:
+    """The name of the file that was written."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -92,6 +100,7 @@ def main() -> None:
     parser.add_argument("--form", choices=[*_STATIC, "dynamic"], default="qdq")
     parser.add_argument("--reduce-range", action="store_true", help="weights of seven bits")
     arguments = parser.parse_args()
+    check_writable("-o", str(arguments.output))
     quantize(
         models.build(arguments.network),
         arguments.output,
@@ -100,8 +109,8 @@ def main() -> None:
         form=arguments.form,
         reduce_range=arguments.reduce_range,
     )
-    print(arguments.output)
+    return Printed(str(arguments.output))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

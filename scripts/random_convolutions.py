@@ -21,6 +21,7 @@ from relay_layout.bench.layers.results import algorithm, is_noisy
 from relay_layout.bench.layers.table import calls_text, knobs_text
 from relay_layout.cli.output import note
 from relay_layout.columns import columns
+from relay_layout.errors import RelayLayoutError
 from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply
 from relay_layout.ops import ConvolutionLayouts
@@ -249,7 +250,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--count and --seconds must be positive")
     if min(options.seed, options.only or 0) < 0:
         parser.error("--seed and --only must not be negative")
-    target = require_cpu(resolve_target(threads=options.threads, shipped_records=False))
+    try:
+        target = require_cpu(resolve_target(threads=options.threads, shipped_records=False))
+    except RelayLayoutError as error:
+        parser.error(str(error))
     numbers = range(options.count) if options.only is None else [options.only]
     with LayerMeasurer(target, options.seconds) as measurer:
         if measurer.missing:

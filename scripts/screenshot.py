@@ -35,6 +35,8 @@ def screenshot(page: Path, picture: Path, node: str | None, size: str, scheme: s
     chromium = find_chromium()
     if chromium is None:
         raise FileNotFoundError("no Chromium found; install one, such as Debian's package chromium")
+    if not page.is_file():
+        raise FileNotFoundError(f"{page}: no such file; relay-layout compile --report writes one")
     address = page.resolve().as_uri() + (f"#node={quote(node)}" if node else "")
     with tempfile.TemporaryDirectory(prefix="relay-layout-") as profile:
         words = [

@@ -167,7 +167,9 @@ def rows(names: Sequence[str]) -> Iterator[list[str]]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the table."""
+    """Print the table; SystemExit for names of none."""
+    if names and not any(name in case.name for case in cases() for name in names):
+        sys.exit(f"relay_cases: no case has {' or '.join(names)} in its name")
     header = ["case", "off", "round trip", "desired layouts", "transforms", "Relay's", "off after"]
     widths = [46, 7, 11, 44, 11, 8, 9]
     for row in [header, *rows(names)]:

@@ -14,12 +14,16 @@ pytest.importorskip("onnx")
 
 import relay_layout
 import tuning_logs
+from relay_layout.artifact import container
+from relay_layout.bench import history
+from relay_layout.deployment import description
 from relay_layout.errors import InputError
 from relay_layout.frontend.onnx import operators
 from relay_layout.host import gpu_architecture
 from relay_layout.ops import TABLE
 from relay_layout.relay.callbacks import reset
 from relay_layout.relay.mixed_precision import MIXED
+from relay_layout.report import schema as report_schema
 from relay_layout.verify.meanings import MEANINGS
 from scripts import operator_table
 from tests import docs_runner as docs
@@ -136,6 +140,14 @@ def test_every_page_is_reached_from_the_readme() -> None:
 def test_the_operator_table_is_current() -> None:
     current = operator_table.PAGE.read_text(encoding="utf-8")
     assert current == operator_table.page(), "docs/operators.md is old; run make docs"
+
+
+def test_versions_of_formats_are_current() -> None:
+    formats, artifact = ((ROOT / "docs" / name).read_text() for name in ("formats.md", "artifact.md"))
+    assert f"UTF-8 JSON of schema {report_schema.SCHEMA}; the fields" in formats
+    assert f'("relay-layout benchmark"), `schema` ({history.SCHEMA})' in formats
+    assert f"`relay-layout-network` and its version, {description.VERSION}, which" in formats
+    assert f"u32 format version, {container.FORMAT_VERSION} |" in artifact
 
 
 def test_pictures_are_small() -> None:

@@ -14,6 +14,7 @@ from relay_layout.cli.options import Parser
 from relay_layout.cli.output import (
     Outcome,
     discard_stdout,
+    hold_standard_descriptors,
     note,
     one_line,
     stdout_to_stderr,
@@ -21,9 +22,9 @@ from relay_layout.cli.output import (
 )
 from relay_layout.columns import columns
 from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
-from relay_layout.versions import __version__
+from relay_layout.versions import __version__, needed_packages
 from relay_layout.without_torch import without_torch
-from topi_ext.messages import system_message
+from topi_ext.messages import first_line, system_message
 
 VERBS = {
     "compile": "compile a model into an artifact",
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def guarded(work: Callable[[], "Printed"], *, with_traceback: bool) -> int:
     """Does the work and prints what it returns; whatever is raised becomes a line and an exit status."""
     with noted_interrupts() as interrupts:
+        hold_standard_descriptors()
         try:
             with warnings.catch_warnings():
                 if not sys.warnoptions:
@@ -139,7 +141,7 @@ def perform(parser: Parser, words: Sequence[str], run: Callable[[Namespace], Out
     if any(word in ("-h", "--help") for word in words):
         return Printed(parser.format_help().rstrip())
     arguments = parser.parse_args(words)
-    with without_torch():
+    with needed_packages(), without_torch():
         if not arguments.json:
             outcome = run(arguments)
             return Printed(outcome.text, outcome.exit_status)
@@ -155,7 +157,10 @@ def _verdict(error: BaseException, with_traceback: bool) -> tuple[str, int]:
         return "interrupted", INTERRUPTED
     if isinstance(error, RelayLayoutError | OSError):
         return f"error: {one_line(_reason(error))}", BAD_INPUT
-    message = one_line(f"{type(error).__name__}: {error}")
+    if isinstance(error, MemoryError):
+        return f"error: out of memory: {one_line(first_line(error))}", INTERNAL_ERROR
+    # TVM's errors may hold the whole module, below what they say of it.
+    message = one_line(f"{type(error).__name__}: {first_line(error)}")
     hint = "please report it" if with_traceback else "please report it with the output of --traceback"
     return f"internal error: {message}; {hint}", INTERNAL_ERROR
 

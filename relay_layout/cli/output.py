@@ -30,8 +30,10 @@ class Outcome:
 
 
 def note(line: str) -> None:
-    """Says something on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    """Says something on standard error; where that is closed or full, the work goes on without."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def is_watched() -> bool:
@@ -69,6 +71,16 @@ def _redirected_descriptor() -> Iterator[None]:
     finally:
         os.dup2(saved, 1)
         os.close(saved)
+
+
+def hold_standard_descriptors() -> None:
+    """Opens standard descriptors that are closed, so that no file gets their numbers.
+
+    Native code would write its warnings into it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def write_stdout(text: str) -> None:

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import index
 
 from relay_layout.errors import ModelError
+
+_ADDRESSES = 1 << 47
+"""Bytes that a program can have on the processors of today."""
 
 
 @dataclass(frozen=True)
@@ -89,4 +93,7 @@ def positive_extents(shape: Sequence[int], place: str) -> tuple[int, ...]:
     if any(extent < 1 for extent in extents):
         text = ",".join(map(str, extents))
         raise ModelError(f"{place}: the given shape {text} has an extent below 1")
+    if prod(extents) >= _ADDRESSES:
+        text = ",".join(map(str, extents))
+        raise ModelError(f"{place}: the given shape {text} has more elements than any machine's memory holds")
     return extents

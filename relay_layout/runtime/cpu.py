@@ -186,12 +186,9 @@ class _Made:
 class _Recycled:
     """Memory of an array: when the last array that lies in it is gone, it is ``free`` for another one."""
 
-    def __init__(self, free: list[np.ndarray], size: int) -> None:
+    def __init__(self, free: list[np.ndarray], memory: np.ndarray) -> None:
         self._free = free
-        try:
-            self._memory = free.pop()
-        except IndexError:
-            self._memory = np.empty(size, np.uint8)
+        self._memory = memory
         self.__array_interface__ = self._memory.__array_interface__
 
     def __del__(self) -> None:
@@ -224,7 +221,9 @@ class _Room(NamedTuple):
     def new(self) -> np.ndarray:
         """An array without values, which begins with a cache line."""
         recycled = self.size >= _RECYCLED_BYTES
-        memory = np.asarray(_Recycled(self.free, self.size)) if recycled else np.empty(self.size, np.uint8)
+        memory = self.free.pop() if recycled and self.free else np.empty(self.size, np.uint8)
+        if recycled:
+            memory = np.asarray(_Recycled(self.free, memory))
         # numpy's own ways to tell an address take as long as a small network.
         offset = -tvm_ffi.from_dlpack(memory).data_ptr() % _LINE_BYTES
         return np.ndarray(self.shape, self.dtype, memory, offset, self.strides)

@@ -1,12 +1,32 @@
 """TVM's virtual machine, which calls the kernels of a loaded library one after the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tvm_ffi
 
 POOLED_ALLOCATOR = 2
 """TVM's number of the allocator that keeps memory for the next call, every size that it ever gave out."""
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """MemoryError where TVM's allocator gets no memory, which is a RuntimeError of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if is_of_memory(error):
+            raise MemoryError(NO_MEMORY) from None
+        raise
+
+
+def is_of_memory(error: RuntimeError) -> bool:
+    """Whether TVM's allocator got no memory."""
+    return "bad_alloc" in str(error)
+
+
+NO_MEMORY = "the network's intermediate results and outputs need more than there is; give smaller inputs"
 
 
 class Machine:

@@ -18,7 +18,7 @@ from relay_layout.artifact.functions import DESTINATIONS, MAIN, WORKSPACE
 from relay_layout.errors import ArtifactError, InputError, RelayLayoutError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime
-from relay_layout.runtime.machine import Machine
+from relay_layout.runtime.machine import NO_MEMORY, Machine, is_of_memory, memory_errors
 from relay_layout.runtime.turns import Turns
 from topi_ext.messages import first_line, system_message
 from topi_ext.temporary_folder import TemporaryFolder
@@ -80,9 +80,10 @@ class Session:
             self._end_threads: Callable[[], object] = weakref.finalize(self, set_own_threads, library, 1)
         self._machine = Machine(library, self._device.devices)
         weights = [self._device.weight(array) for array in content.weights.values()]
-        self._destinations = list(self._machine[DESTINATIONS]())
-        self._new_results = self._device.results(self._destinations)
-        workspace = self._machine[WORKSPACE]()
+        with memory_errors():
+            self._destinations = list(self._machine[DESTINATIONS]())
+            self._new_results = self._device.results(self._destinations)
+            workspace = self._machine[WORKSPACE]()
         self._device.hold(workspace)
         # Calls pass and convert inputs and destinations alone.
         self._entry = self._machine.bind(MAIN, _BOUND, *weights, *workspace)
@@ -197,6 +198,8 @@ class Session:
         try:
             found = self._entry(*tensors, *destinations)
         except RuntimeError as error:
+            if is_of_memory(error):
+                raise MemoryError(NO_MEMORY) from None
             misfit = _MISFIT.search(str(error))
             if misfit is None:
                 raise

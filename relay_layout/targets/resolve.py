@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -152,7 +152,7 @@ def _described(target: TargetLike) -> _Described | None:
         kind = str(target.kind.name)
         return _Described(kind, kind, dict(target.attrs))
     if isinstance(target, Mapping):
-        return _Described(json.dumps(dict(target)), str(target.get("kind", "llvm")), dict(target))
+        return _of_attributes(json.dumps(dict(target), default=repr), target)
     if not isinstance(target, str):
         raise TargetError(
             f"a {type(target).__name__} is no target; give a name such as 'native', or TVM's JSON"
@@ -164,7 +164,19 @@ def _described(target: TargetLike) -> _Described | None:
         attributes = json.loads(text)
     except json.JSONDecodeError as error:
         raise TargetError(f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}") from None
-    return _Described(text, str(attributes.get("kind", "llvm")), attributes)
+    except (ValueError, RecursionError):
+        raise TargetError(f"target {text[:40]!r}...: not readable as JSON") from None
+    return _of_attributes(text, attributes)
+
+
+def _of_attributes(name: str, attributes: Mapping[str, Any]) -> _Described:
+    kind = attributes.get("kind")
+    if not isinstance(kind, str):
+        raise TargetError(
+            f'target {name}: its kind is not said; give "llvm" and a processor, such as '
+            '{"kind": "llvm", "mcpu": "znver4"}, or use \'native\' for this machine'
+        )
+    return _Described(name, kind, dict(attributes))
 
 
 def _gpu_named(target: _Described) -> str:
@@ -217,6 +229,22 @@ def _check_processor(name: str, triple: str, machine: str, cpu: str) -> None:
         raise TargetError(f"target {name}: LLVM knows no processor '{cpu}' of {machine}")
 
 
+def _check_features(name: str, triple: str, features: object) -> None:
+    """Raises :class:`TargetError` for features that LLVM would leave out, telling standard error alone."""
+    if features is None:
+        return
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise TargetError(f'target {name}: mattr is a list of features, such as ["+avx2", "+fma"]')
+    for feature in map(str, features):
+        bare = feature.lstrip("+-")
+        probe = tvm.target.Target({"kind": "llvm", "mtriple": triple, "mattr": [f"+{bare}"]})
+        if bare not in map(str, codegen.llvm_get_cpu_features(probe)):
+            raise TargetError(
+                f"target {name}: LLVM knows no feature '{feature}' of {triple.split('-')[0]}; "
+                "it writes them as in +avx512vnni or +dotprod"
+            )
+
+
 def _native(threads: int | None) -> CpuTarget:
     cpu = codegen.llvm_get_system_cpu()
     present = cpu_features()
@@ -261,8 +289,14 @@ def _from_description(target: _Described, threads: int | None) -> CpuTarget:
     machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
     cpu = str(attributes.get("mcpu", ""))
     features: tuple[str, ...] = ()
+    if triple and not codegen.llvm_is_valid_cpu("generic", triple):
+        raise TargetError(
+            f"target {name}: LLVM knows no machine '{triple.split('-')[0]}'; give an mtriple such as "
+            "x86_64-linux-gnu or aarch64-linux-gnu"
+        )
     if machine in ("aarch64", "x86_64"):
         _check_processor(name, triple or codegen.llvm_get_system_triple(), machine, cpu)
+    _check_features(name, triple or codegen.llvm_get_system_triple(), attributes.get("mattr"))
     if machine == "aarch64":
         features = _arm_features(attributes)
         if machine != architecture() and cpu in ARM_BOARDS:

@@ -1,7 +1,9 @@
 """The names of the package, which are loaded when they are first used."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import relay_layout
 
@@ -15,3 +17,11 @@ def test_all_names_are_listed_before_they_are_loaded() -> None:
 
 def test_all_names_are_there() -> None:
     assert all(hasattr(relay_layout, name) for name in relay_layout.__all__)
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    """What the command handles interrupts in comes right after, so that none ends in a traceback."""
+    code = "import sys; before = set(sys.modules); import relay_layout; print(*set(sys.modules) - before)"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["relay_layout"]

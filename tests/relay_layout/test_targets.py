@@ -321,6 +321,30 @@ def test_tvm_targets_and_json_are_taken() -> None:
             "list, and relay_layout.compile one of Python's",
         ),
         (7, "a int is no target; give a name such as 'native', or TVM's JSON"),
+        *(
+            (
+                text,
+                f'target {text}: its kind is not said; give "llvm" and a processor, such as '
+                '{"kind": "llvm", "mcpu": "znver4"}, or use \'native\' for this machine',
+            )
+            for text in ("{}", '{"mcpu": "znver4"}', '{"kind": 5}')
+        ),
+        ('{"a":' * 9999, "target '" + ('{"a":' * 8) + "'...: not readable as JSON"),
+        (
+            {"kind": "llvm", "mtriple": "x86-64-linux-gnu"},
+            'target {"kind": "llvm", "mtriple": "x86-64-linux-gnu"}: LLVM knows no machine \'x86\'; give an '
+            "mtriple such as x86_64-linux-gnu or aarch64-linux-gnu",
+        ),
+        (
+            {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mattr": ["+fma", "-avx2x"]},
+            'target {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mattr": ["+fma", "-avx2x"]}: LLVM knows '
+            "no feature '-avx2x' of x86_64; it writes them as in +avx512vnni or +dotprod",
+        ),
+        (
+            {"kind": "llvm", "mattr": "+fma"},
+            'target {"kind": "llvm", "mattr": "+fma"}: mattr is a list of features, such as '
+            '["+avx2", "+fma"]',
+        ),
     ],
 )
 def test_wrong_targets(target: Any, message: str) -> None:

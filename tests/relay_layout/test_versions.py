@@ -1,5 +1,6 @@
 """Releases of TVM that are supported, and what is said of others."""
 
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -9,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from relay_layout import versions
-from relay_layout.versions import SUPPORTED, UnsupportedVersionError, check_versions
+from relay_layout.versions import (
+    SUPPORTED,
+    MissingPackageError,
+    UnsupportedVersionError,
+    check_versions,
+    needed_packages,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +27,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, **found: str) -> None:
             raise PackageNotFoundError(package)
         return found[package.replace("-", "_")]
 
-    monkeypatch.setattr(versions, "version", version)
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    check_versions.cache_clear()
 
 
 @pytest.mark.parametrize("tvm", ["0.27.0", "0.27.0.post1", "0.27.1.dev3+gabc"])
@@ -77,16 +84,67 @@ def test_the_ranges_are_those_that_pip_is_given() -> None:
         assert upper == beyond
 
 
-def test_importing_says_so_in_one_line(tmp_path: Path) -> None:
-    record = tmp_path / "apache_tvm-0.19.0.dist-info"
-    record.mkdir()
-    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-tvm\nVersion: 0.19.0\n")
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    done = subprocess.run(
-        [sys.executable, "-c", "import relay_layout"], capture_output=True, text=True, env=environment
-    )
+@pytest.mark.parametrize(
+    "code",
+    ["import relay_layout; relay_layout.load", "from relay_layout import load", "import relay_layout.relay"],
+)
+def test_the_first_use_says_so_in_one_line(code: str, old_tvm: dict[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=old_tvm)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "relay_layout.versions.UnsupportedVersionError: apache-tvm 0.19.0 is not supported, only "
         ">=0.27,<0.28: pip install 'apache-tvm>=0.27,<0.28'"
+    )
+
+
+def test_the_command_says_so_in_one_line(old_tvm: dict[str, str]) -> None:
+    words = [sys.executable, "-m", "relay_layout", "run", "model.rla"]
+    done = subprocess.run(words, capture_output=True, text=True, env=old_tvm)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "relay-layout: error: apache-tvm 0.19.0 is not supported, only >=0.27,<0.28: "
+        "pip install 'apache-tvm>=0.27,<0.28'\n"
+    )
+
+
+@pytest.fixture
+def old_tvm(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that finds TVM 0.19."""
+    record = tmp_path / "apache_tvm-0.19.0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-tvm\nVersion: 0.19.0\n")
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "wanted"),
+    [
+        ("tvm", "apache-tvm", "apache-tvm>=0.27,<0.28"),
+        ("tvm_ffi.core", "apache-tvm-ffi", "apache-tvm-ffi>=0.1.14,<0.1.15"),
+        ("scipy.optimize", "scipy", "scipy"),
+    ],
+)
+def test_a_package_that_is_missing(module: str, package: str, wanted: str) -> None:
+    with pytest.raises(MissingPackageError) as error, needed_packages():
+        raise ModuleNotFoundError(f"No module named '{module}'", name=module)
+    assert str(error.value) == (
+        f"the Python that runs this, {sys.executable}, has no package {package}: use the one that "
+        f"relay-layout was installed with, or {sys.executable} -m pip install '{wanted}'"
+    )
+
+
+def test_another_module_that_is_missing_is_not_explained() -> None:
+    with pytest.raises(ModuleNotFoundError, match="No module named 'torch'"), needed_packages():
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
+def test_a_python_without_packages(tmp_path: Path) -> None:
+    words = [sys.executable, "-S", "-m", "relay_layout", "convert", "resnet18"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"relay-layout: error: the Python that runs this, {sys.executable}, has no package apache-tvm: "
+        f"use the one that relay-layout was installed with, or {sys.executable} -m pip install "
+        "'apache-tvm>=0.27,<0.28'\n"
     )

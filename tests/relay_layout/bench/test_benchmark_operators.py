@@ -46,3 +46,17 @@ def test_outputs_that_are_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setattr(benchmark_operators, "TOLERANCE", 0.0)
     assert main(["cs_pos"]) == 1
     assert "cs_pos: outputs are off by 0.0e+00 of the largest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no-such"], "no operator has no-such in its name; "),
+        (["cs_pos", "--threads", "0"], "--threads: expected a whole number from 1 on, got 0"),
+    ],
+)
+def test_wrong_words(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(words)
+    assert raised.value.code == 2
+    assert f"error: {message}" in capsys.readouterr().err

@@ -115,12 +115,18 @@ def test_what_the_system_refuses_is_the_callers(work: Any, capsys: pytest.Captur
 
 
 def test_an_internal_error(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    work.raises = IndexError("list index\nout of range")
+    work.raises = IndexError("\nlist index  out of range\n@I.ir_module\nclass Module:\n    ...")
     assert main(["convert", "model.onnx"]) == 1
     assert error_of(capsys) == (
         "relay-layout: internal error: IndexError: list index out of range; "
         "please report it with the output of --traceback"
     )
+
+
+def test_a_lack_of_memory(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    work.raises = MemoryError("Unable to allocate 3.55 PiB")
+    assert main(["convert", "model.onnx"]) == 1
+    assert error_of(capsys) == "relay-layout: error: out of memory: Unable to allocate 3.55 PiB"
 
 
 def test_traceback_shows_where_an_error_arose(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,6 +238,41 @@ def test_standard_output_that_cannot_be_written() -> None:
         )
     assert done.returncode == 2
     assert done.stderr == "relay-layout: error: standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_standard_error_that_cannot_be_written(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "relay_layout", "run", "nothere.rla"],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+        )
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+CLOSING = """
+import os, sys
+for descriptor in map(int, sys.argv[1]):
+    os.close(descriptor)
+sys.stdout = sys.stderr = None
+from relay_layout.cli.main import main
+status = main(["run", "nothere.rla"])
+with open("told", "w") as file:
+    file.write(f"{status} {file.fileno() > 2}")
+"""
+
+
+@pytest.mark.parametrize("descriptors", ["012", "2", "1"])
+def test_no_file_gets_the_number_of_a_closed_standard_stream(descriptors: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", CLOSING, descriptors]
+    done = subprocess.run(
+        words, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, capture_output=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (tmp_path / "told").read_text() == "2 True"
 
 
 def test_a_reader_that_goes_away() -> None:

@@ -83,6 +83,11 @@ def test_built_in_name_comes_before_a_file(folder: Path) -> None:
             {"input": (1, 3, 0, 64)},
             "model 'resnet18': input 'input': the given shape 1,3,0,64 has an extent below 1",
         ),
+        (
+            {"input": (1, 3, 10**9, 10**9)},
+            "model 'resnet18': input 'input': the given shape 1,3,1000000000,1000000000 has more elements "
+            "than any machine's memory holds",
+        ),
     ],
 )
 def test_wrong_shape_for_a_built_in_network(shapes: Any, message: str) -> None:

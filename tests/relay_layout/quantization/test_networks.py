@@ -1,5 +1,6 @@
 """Whole quantized networks beside ONNX Runtime, made by its quantization."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from qdq_graphs import run_both, steps_apart
 
 import relay_layout
 from relay_layout import host, models
-from scripts.quantize import quantize
+from scripts.quantize import main, quantize
 from tests.quantized_steps import Arrays, steps_apart_each
 
 
@@ -92,3 +93,14 @@ def test_each_step(tmp_path: Path, name: str, layout: str) -> None:
 
     largest, share = steps_apart_each(onnx.load(path), image, run)
     assert largest <= 1 and share < 2e-5, (largest, share)
+
+
+def test_a_folder_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "nowhere" / "int8.onnx"
+    monkeypatch.setattr("sys.argv", ["quantize", "resnet18", "-o", str(output)])
+    assert main() == 2
+    assert capsys.readouterr().err == (
+        f"relay-layout: error: -o: the folder {os.path.realpath(output.parent)} does not exist\n"
+    )

@@ -180,6 +180,14 @@ def test_memory_of_two_outputs_at_most_is_kept() -> None:
     assert len(room.free) == 2
 
 
+def test_memory_that_there_is_not_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    with pytest.raises(MemoryError):
+        cpu._Room.of((1 << 60,), "uint8").new()
+    assert not ignored
+
+
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,)])
 def test_weights_of_any_size(shape: tuple[int, ...]) -> None:
     weight = aligned(shape, "float32")

@@ -44,6 +44,20 @@ def test_memory_does_not_grow_with_the_number_of_sizes(tmp_path: Path) -> None:
     assert resident() - before < 16 * largest.nbytes
 
 
+def test_memory_that_there_is_not(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = relay_layout.load(artifact)
+
+    def entry(*_: Any) -> None:
+        raise RuntimeError("std::bad_alloc")
+
+    monkeypatch.setattr(session, "_entry", entry)
+    with pytest.raises(MemoryError) as raised:
+        session.run({"input": randoms(0, 1, 3, 64, 64)})
+    assert str(raised.value) == (
+        "the network's intermediate results and outputs need more than there is; give smaller inputs"
+    )
+
+
 def test_outputs_are_not_overwritten_by_the_next_call(artifact: Path) -> None:
     session = relay_layout.load(artifact)
     rng = np.random.default_rng(0)
