@@ -211,6 +211,11 @@ def value_of(mutator: PyExprMutator, expression: Expression) -> Expression | Non
     return mutator.lookup_binding(expression) if isinstance(expression, relax.Var) else None
 
 
+def out_layout(attributes: Any) -> str:
+    """The layout of a convolution's result, which is that of its data where the call names no other."""
+    return str(attributes.out_layout or attributes.data_layout)
+
+
 def ints(values: Iterable[Any]) -> list[int]:
     """Numbers of an attribute."""
     return [int(value) for value in values]
@@ -370,6 +375,7 @@ __all__ = [
     "is_static",
     "known_to_differ",
     "operator_name",
+    "out_layout",
     "rebuild_functions",
     "relax_functions",
     "same_extent",

@@ -3,7 +3,7 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name
+from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, out_layout
 from relay_layout.rewrite.bindings import Bindings
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, TRANSPOSED_CONVOLUTIONS
 
@@ -33,10 +33,9 @@ def _folded(
     if producer is None or not _scales_by_kernel(producer) or not isinstance(producer.args[1], Constant):
         return None
     attributes = producer.attrs
-    out_layout = str(attributes.out_layout or attributes.data_layout)
-    kernel_layout = str(attributes.kernel_layout)
-    rank = len(out_layout)
-    if not out_layout.isupper() or out_layout.index("C") != axis or not kernel_layout.isupper():
+    layout, kernel_layout = out_layout(attributes), str(attributes.kernel_layout)
+    rank = len(layout)
+    if not layout.isupper() or layout.index("C") != axis or not kernel_layout.isupper():
         return None
     if bias is not None:
         if bias.size not in (1, scale.size) or (bias.size > 1 and _channel_axis(bias, rank) != axis):

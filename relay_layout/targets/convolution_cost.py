@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from relay_layout.graph import Node
-from relay_layout.ir import ints, is_static, size_in_bytes
+from relay_layout.ir import ints, is_static, out_layout, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import (
@@ -106,8 +106,7 @@ def _loops_us(node: Node, convolution: Convolution, layouts: ConvolutionLayouts,
     once.
     """
     data, weight, result = node.operands[0], node.operands[1], node.results[0]
-    text = str(node.attributes.out_layout or node.attributes.data_layout)
-    extents = dict(zip(text, result.shape or (), strict=False))
+    extents = dict(zip(out_layout(node.attributes), result.shape or (), strict=False))
     image = convolution.image if convolution.is_transposed else [extents.get(a) for a in convolution.spatial]
     if not is_static(image):
         return 0.0
