@@ -13,7 +13,13 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx.buffer import is_buffer_var
 
-from relay_layout.ir import function_attributes, relax_functions, visit_functions, with_functions
+from relay_layout.ir import (
+    function_attributes,
+    relax_functions,
+    visit_functions,
+    with_functions,
+    without_functions,
+)
 from relay_layout.lower.fusion.function_calls import is_function_call
 from topi_ext.ir import nodes_of
 
@@ -49,8 +55,7 @@ def merge_alike(module: tvm.IRModule) -> tvm.IRModule:
     loops = _functions_of_loops(module)
     if not any(map(_scalars, loops.values())):
         return module
-    others = {variable: each for variable, each in module.functions_items() if variable not in loops}
-    rest = with_functions(module, others)
+    rest = without_functions(module, loops)
     return visit_functions(_Added(rest, loops), rest)
 
 
