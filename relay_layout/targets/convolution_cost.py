@@ -14,7 +14,7 @@ from relay_layout.targets.convolutions import (
     packed_kernel,
     with_merged_groups,
 )
-from relay_layout.targets.cpu_costs import CpuCosts
+from relay_layout.targets.cpu_costs import CpuCosts, loops_us
 from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.workload import workload_along
 
@@ -112,11 +112,7 @@ def _loops_us(node: Node, convolution: Convolution, layouts: ConvolutionLayouts,
         return 0.0
     pairs = convolution.in_channels * convolution.out_channels // convolution.groups
     multiply_adds = _batch(convolution) * pairs * prod(image) * prod(convolution.kernel)
-    facts = target.facts
-    moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (data, weight, result))
-    microseconds = facts.moving_us(moved) + facts.launch_us
-    peak = target.multiply_adds_per_us(result.dtype)
-    return microseconds + multiply_adds / (peak * _share(convolution, layouts.out))
+    return loops_us((data, weight, result), multiply_adds, _share(convolution, layouts.out), target)
 
 
 def _share(convolution: Convolution, out: str) -> float:
