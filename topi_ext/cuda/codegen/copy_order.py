@@ -15,7 +15,7 @@ from tvm_ffi import structural_map
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, with_body
 
-COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
+COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
 _MULTIPLY = Op.get("tirx.ptx_legacy.mma")
 
@@ -50,7 +50,7 @@ def copies_and_products(loop: tirx.For) -> tuple[tirx.AttrStmt, tirx.AttrStmt] |
     """
     parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
     keys = [part.attr_key if isinstance(part, tirx.AttrStmt) else "" for part in parts]
-    return (parts[0], parts[1]) if keys == [COMMIT_COPIES, _WAIT_FOR_COPIES] else None
+    return (parts[0], parts[1]) if keys == [COMMIT_COPIES, WAIT_FOR_COPIES] else None
 
 
 def before_copies(products: tirx.AttrStmt, body: Any) -> tirx.AttrStmt:
