@@ -159,9 +159,9 @@ def chosen_knobs(workload: ConvolutionWorkload, kernels: KernelChooser, any_size
 
     With ``any_size`` those of a kernel for images of dynamic size; None where there is no such kernel.
     """
-    if not any_size:
-        return kernels.choose(workload).knobs
-    return kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
+    if any_size and not suits_any_size(workload):
+        return None
+    return kernels.choose(workload, any_size=any_size).knobs
 
 
 def call_winograd(
