@@ -14,6 +14,7 @@ from tvm_ffi import structural_map
 
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, with_body
+from topi_ext.ir import changed
 
 COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
@@ -39,7 +40,7 @@ def _ordered(loop: tirx.For) -> Any:
     if not is_barrier(copies[0]) or not is_barrier(waited[0]):
         return loop
     copies = [one for copy in copies[1:] for one in _apart(copy)]
-    commit = tirx.AttrStmt(group.node, group.attr_key, group.value, tirx.Evaluate(0))
+    commit = changed(group, body=tirx.Evaluate(0))
     body = [waited[0], *_spread(waited[1:], copies), commit]
     return with_body(loop, before_copies(products, tirx.SeqStmt(body)))
 
@@ -56,8 +57,7 @@ def copies_and_products(loop: tirx.For) -> tuple[tirx.AttrStmt, tirx.AttrStmt] |
 def before_copies(products: tirx.AttrStmt, body: Any) -> tirx.AttrStmt:
     """The products with another body, in front of the copies of their turn: one group fewer is under way."""
     count = products.body
-    count = tirx.AttrStmt(count.node, count.attr_key, count.value - 1, body)
-    return tirx.AttrStmt(products.node, products.attr_key, products.value, count)
+    return changed(products, body=changed(count, value=count.value - 1, body=body))
 
 
 def _apart(statement: Any) -> list[Any]:

@@ -34,7 +34,7 @@ from topi_ext.cuda.codegen.wgmma import (
     wait,
 )
 from topi_ext.cuda.multiprocessor import multiprocessor_of
-from topi_ext.ir import nodes_of
+from topi_ext.ir import changed, nodes_of
 
 _REGISTERS = Op.get("tirx.buffer_data")
 
@@ -86,7 +86,7 @@ def _copying_behind(loop: tirx.For) -> Any:
         return loop
     copies, products = parts
     kept = [part for part in copies.body.seq if not is_barrier(part)]
-    copies = tirx.AttrStmt(copies.node, copies.attr_key, copies.value, tirx.SeqStmt(kept))
+    copies = changed(copies, body=tirx.SeqStmt(kept))
     return with_body(loop, tirx.SeqStmt([before_copies(products, products.body.body), copies]))
 
 
