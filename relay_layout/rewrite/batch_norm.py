@@ -3,7 +3,15 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name, out_layout
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    operator_name,
+    out_layout,
+    with_operands,
+)
 from relay_layout.rewrite.bindings import Bindings
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, TRANSPOSED_CONVOLUTIONS
 
@@ -45,9 +53,7 @@ def _folded(
     along_outputs = [1] * weight.ndim
     along_outputs[kernel_layout.index("O")] = -1
     folded = (weight * scale.reshape(along_outputs)).astype(weight.dtype)
-    convolution = bindings.emit(
-        relax.Call(producer.op, [producer.args[0], constant(folded)], attributes, producer.ty_args)
-    )
+    convolution = bindings.emit(with_operands(producer, [producer.args[0], constant(folded)]))
     return relax.op.add(convolution, _along(shift.astype(weight.dtype), axis, rank))
 
 

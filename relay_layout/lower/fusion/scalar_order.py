@@ -17,6 +17,7 @@ from relay_layout.ir import (
     function_attributes,
     relax_functions,
     visit_functions,
+    with_attributes,
     with_functions,
     without_functions,
 )
@@ -110,7 +111,7 @@ def _with_parameters(function: tirx.PrimFunc, order: Sequence[int]) -> tirx.Prim
 def _with(call: relax.Call, function: tvm.ir.GlobalVar, arguments: Sequence[Any]) -> relax.Call:
     """The call, of another function and with other arguments."""
     operands = [function, relax.Tuple(arguments), *call.args[2:]]
-    return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
+    return with_attributes(call, operands)
 
 
 @mutator
