@@ -16,7 +16,7 @@ from relay_layout.ir import (
     copy_of,
     function_attributes,
     operator_name,
-    with_functions,
+    without_functions,
 )
 
 BODY = "relay_layout.body"
@@ -135,8 +135,7 @@ def alone(body: relax.Function, module: tvm.IRModule) -> tvm.IRModule:
 
 def without_bodies(module: tvm.IRModule) -> tvm.IRModule:
     """The module without its bodies."""
-    kept = {variable: function for variable, function in module.functions_items() if not kind_of(function)}
-    return with_functions(module, kept)
+    return without_functions(module, [name for name, each in module.functions_items() if kind_of(each)])
 
 
 def with_bodies(module: tvm.IRModule, bodies: Mapping[str, tvm.IRModule]) -> tvm.IRModule:

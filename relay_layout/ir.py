@@ -1,6 +1,6 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
@@ -211,6 +211,11 @@ def value_of(mutator: PyExprMutator, expression: Expression) -> Expression | Non
     return mutator.lookup_binding(expression) if isinstance(expression, relax.Var) else None
 
 
+def out_layout(attributes: Any) -> str:
+    """The layout of a convolution's result, which is that of its data where the call names no other."""
+    return str(attributes.out_layout or attributes.data_layout)
+
+
 def ints(values: Iterable[Any]) -> list[int]:
     """Numbers of an attribute."""
     return [int(value) for value in values]
@@ -295,6 +300,12 @@ def with_functions(
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
+def without_functions(module: tvm.IRModule, gone: Container[tvm.ir.GlobalVar]) -> tvm.IRModule:
+    """The module without the functions of these variables."""
+    functions = module.functions_items()
+    return with_functions(module, {variable: each for variable, each in functions if variable not in gone})
+
+
 def with_main(module: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
     """The module with another "main"."""
     updated = copy_of(module)
@@ -370,6 +381,7 @@ __all__ = [
     "is_static",
     "known_to_differ",
     "operator_name",
+    "out_layout",
     "rebuild_functions",
     "relax_functions",
     "same_extent",
@@ -388,4 +400,5 @@ __all__ = [
     "with_new_variables",
     "with_operands",
     "with_values",
+    "without_functions",
 ]

@@ -48,31 +48,31 @@ class KernelChooser:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def choose(self, workload: Workload, *, winograd: bool = True) -> KernelChoice:
-        """The kernel for a workload of static height, width and channels; a direct one without
-        ``winograd``.
+    def choose(self, workload: Workload, *, winograd: bool = True, any_size: bool = False) -> KernelChoice:
+        """The kernel for a workload of static extents but its batch; a direct one without ``winograd``.
+
+        With ``any_size`` that for images of dynamic size, which CPUs alone have: ``workload`` is of a typical
+        one.
         """
-        winograd = winograd and self.winograd
-        key = (workload, winograd, False)
+        key = (workload, winograd and self.winograd, any_size)
         if key not in self._chosen:
-            found = self._recorded(workload, winograd)
-            if found is None:
-                found = self._default(*family_of(workload).cheapest(workload, self.processor, winograd))
-            self._chosen[key] = found
+            self._chosen[key] = self._found(*key)
         return self._chosen[key]
+
+    def _found(self, workload: Workload, winograd: bool, any_size: bool) -> KernelChoice:
+        if any_size:
+            assert isinstance(workload, ConvolutionWorkload)
+            return self._default(*any_size_knobs(workload, self.processor, winograd))
+        recorded = self._recorded(workload, winograd)
+        if recorded is not None:
+            return recorded
+        return self._default(*family_of(workload).cheapest(workload, self.processor, winograd))
 
     def fastest(self, forms: Sequence[ConvolutionWorkload], *, any_size: bool = False) -> ConvolutionWorkload:
         """The fastest of several forms of a convolution; with ``any_size``, for images of dynamic size."""
-        choose = self.choose_for_any_size if any_size else self.choose
-        return forms[0] if len(forms) == 1 else min(forms, key=lambda form: choose(form).microseconds)
-
-    def choose_for_any_size(self, workload: ConvolutionWorkload, *, winograd: bool = True) -> KernelChoice:
-        """As :meth:`choose`, on CPUs alone, for images of dynamic size; ``workload`` has a typical size."""
-        winograd = winograd and self.winograd
-        key = (workload, winograd, True)
-        if key not in self._chosen:
-            self._chosen[key] = self._default(*any_size_knobs(workload, self.processor, winograd))
-        return self._chosen[key]
+        if len(forms) == 1:
+            return forms[0]
+        return min(forms, key=lambda form: self.choose(form, any_size=any_size).microseconds)
 
     def _recorded(self, workload: Workload, winograd: bool) -> KernelChoice | None:
         if self.records is None:

@@ -92,9 +92,14 @@ def unmarked(loop: tirx.For, mark: str, body: Any, extent: Any = None) -> tirx.F
     """``loop`` without the annotation ``mark``, with another body and, if given, another extent."""
     annotations = {key: value for key, value in loop.annotations.items() if key != mark}
     turns = loop.extent if extent is None else extent
-    return tirx.For(
-        loop.loop_var, loop.min, turns, loop.kind, body, loop.thread_binding, annotations, loop.step
-    )
+    return changed(loop, body=body, annotations=annotations, extent=turns)
+
+
+def changed(statement: Any, **fields: Any) -> Any:
+    """A loop, a block or a statement with an attribute, with some of its fields changed."""
+    kind = type(statement)
+    kept = {field.name: getattr(statement, field.name) for field in kind.__tvm_ffi_type_info__.fields}
+    return kind(**{**kept, **fields})
 
 
 def sequence(statements: Sequence[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from relay_layout.errors import ArtifactError
@@ -50,6 +50,14 @@ def parse_json(data: bytes) -> Any:
         raise ArtifactError(f"not valid JSON ({first_line(error)})") from None
     check_json(value)
     return value
+
+
+def made(kind: Callable[..., _Item], found: Mapping[str, Any], where: str) -> _Item:
+    """What ``kind`` makes of a record's fields; ArtifactError, which begins with ``where``, for bad ones."""
+    try:
+        return kind(**found)
+    except ArtifactError as error:
+        raise ArtifactError(f"{where}.{error}") from None
 
 
 def check_json(value: object) -> None:

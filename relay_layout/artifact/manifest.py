@@ -268,10 +268,7 @@ def joined(report: Mapping[str, Any], times: Mapping[str, Any]) -> dict[str, Any
 
 def _build(kind: type[Any], data: object, where: str) -> Any:
     found = check.record(data, where, [item.name for item in _written(kind)])
-    try:
-        return kind(**found)
-    except ArtifactError as error:
-        raise ArtifactError(f"{where}.{error}") from None
+    return check.made(kind, found, where)
 
 
 def _build_all(kind: type[Any], data: object, where: str) -> tuple[Any, ...]:

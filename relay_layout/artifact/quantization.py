@@ -63,8 +63,4 @@ class Quantization:
         """The inverse of :meth:`to_json`; None stands for None. ArtifactError for anything else."""
         if data is None:
             return None
-        found = fields.record(data, where, ("scales", "zero_points", "axis"))
-        try:
-            return cls(**found)
-        except ArtifactError as error:
-            raise ArtifactError(f"{where}.{error}") from None
+        return fields.made(cls, fields.record(data, where, ("scales", "zero_points", "axis")), where)

@@ -104,10 +104,7 @@ class TensorSpec:
         """
         found = dict(fields.record(data, where, _FIELDS))
         found["quantization"] = Quantization.from_json(found["quantization"], f"{where}.quantization")
-        try:
-            return cls(**found)
-        except ArtifactError as error:
-            raise ArtifactError(f"{where}.{error}") from None
+        return fields.made(cls, found, where)
 
     def check(self, array: object, *, role: str = "input", is_torch: bool = False) -> None:
         """Raises InputError unless ``array`` is a numpy array of this dtype, rank and shape.

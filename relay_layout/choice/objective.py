@@ -1,6 +1,5 @@
 """The objective of the solver: estimated microseconds, or first the number of transforms."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from relay_layout.graph import Node, Value
@@ -9,7 +8,7 @@ from relay_layout.ops import Signature
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.fusion import fusion_break_us
 from relay_layout.targets.offers import TRANSPOSE
-from relay_layout.targets.transform_cost import TransformPrice
+from relay_layout.targets.transform_cost import TransformPrice, transform_price
 
 TRANSFORM_MARGIN = 2.0
 """The factor on the cost of a transform: how much it must save for each microsecond that it takes.
@@ -28,13 +27,16 @@ It exceeds the cost of all operators of a network, so that costs decide only bet
 class Objective:
     """The costs that the solver sums; they weight estimates, and so are no prediction of the network's time.
 
-    ``price`` estimates a transform. With ``fewest_first`` the number of transforms comes first, and time only
-    decides between equal numbers; a transpose that the module itself contains counts as a transform.
+    With ``fewest_first`` the number of transforms comes first, and time only decides between equal numbers; a
+    transpose that the module itself contains counts as a transform.
     """
 
     target: BuildTarget
-    price: Callable[[Value, Layout, Layout], TransformPrice]
     fewest_first: bool
+
+    def price(self, value: Value, source: Layout, target: Layout) -> TransformPrice:
+        """The estimate of transforming a value from one layout to another."""
+        return transform_price(self.target, value, source, target)
 
     def operator(self, node: Node, signature: Signature) -> float:
         """The cost of a node that runs with ``signature``."""

@@ -1,8 +1,7 @@
 """From a module and a request to the chosen signature of every operator."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import tvm
 
@@ -27,7 +26,7 @@ from relay_layout.targets import (
     TargetOffers,
 )
 from relay_layout.targets.backend import backend_rules
-from relay_layout.targets.transform_cost import TransformPrice, transform_price
+from relay_layout.targets.transform_cost import TransformPrice
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,6 @@ class LayoutPlan:
     outputs: Mapping[Value, Layout]
     """The layouts that results must have."""
 
-    price: Callable[[Value, Layout, Layout], TransformPrice]
-    """The cost of transforming a value from one layout to another."""
-
     reasons: Mapping[str, str]
     """Why a desired layout was not offered, by node name."""
 
@@ -58,6 +54,10 @@ class LayoutPlan:
 
     objective: Objective
     """What the solution minimises."""
+
+    def price(self, value: Value, source: Layout, target: Layout) -> TransformPrice:
+        """The cost of transforming a value from one layout to another."""
+        return self.objective.price(value, source, target)
 
     def best_of(self, signatures: Mapping[Node, Sequence[Signature]], time_limit: float) -> Solution:
         """The best choice among other alternatives, found within ``time_limit`` seconds."""
@@ -95,8 +95,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
     if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
-    price = partial(transform_price, target)
-    objective = Objective(target, price, fewest_first=pinned)
+    objective = Objective(target, fewest_first=pinned)
     solution = solve(graph, signatures, objective.transform, outputs, operator_cost=objective.operator)
     reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}
     return LayoutPlan(
@@ -104,7 +103,6 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         signatures,
         solution,
         outputs,
-        price,
         reasons,
         rules,
         offers,

@@ -68,6 +68,9 @@ class Problem:
 OperatorCost = Callable[[Node, Signature], float]
 """Microseconds of a node that runs as a signature says."""
 
+TransformCost = Callable[[Value, Layout, Layout], float]
+"""Microseconds to transform a value from one layout to another at run time; 0 for constants."""
+
 
 def own_cost(node: Node, signature: Signature) -> float:
     """The cost that the signature itself declares, in microseconds."""
@@ -77,7 +80,7 @@ def own_cost(node: Node, signature: Signature) -> float:
 def problem_of(
     graph: Graph,
     signatures: Mapping[Node, Sequence[Signature]],
-    transform_cost: Callable[[Value, Layout, Layout], float],
+    transform_cost: TransformCost,
     outputs: Mapping[Value, Layout],
     operator_cost: OperatorCost = own_cost,
 ) -> Problem:
@@ -127,7 +130,7 @@ def problem_of(
 
 
 def _costs(
-    values: Iterable[Value], orders: MemoryOrders, transform_cost: Callable[[Value, Layout, Layout], float]
+    values: Iterable[Value], orders: MemoryOrders, transform_cost: TransformCost
 ) -> list[TransformCosts]:
     """The transform costs of each value; values with equal tables share one object."""
     shared: dict[Hashable, TransformCosts] = {}

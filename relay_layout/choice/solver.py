@@ -10,20 +10,25 @@ taken.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay_layout.choice.heuristic import approximate
-from relay_layout.choice.problem import OperatorCost, Problem, lower_bound, own_cost, problem_of, total_cost
+from relay_layout.choice.problem import (
+    OperatorCost,
+    Problem,
+    TransformCost,
+    lower_bound,
+    own_cost,
+    problem_of,
+    total_cost,
+)
 from relay_layout.choice.program import minimise
 from relay_layout.choice.reduction import Reduced, reduce_problem
 from relay_layout.choice.views import with_fewest_views
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
-
-TransformCost = Callable[[Value, Layout, Layout], float]
-"""Microseconds to transform a value from one layout to another at run time; 0 for constants."""
 
 TIE_BREAK_US = 1e-4
 """Added to the cost of each transform, so that among equal solutions the one with fewest transforms wins."""

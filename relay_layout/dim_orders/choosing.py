@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_uppercase
 
 from relay_layout.graph import Node, Value
+from relay_layout.ir import out_layout
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import from_dim_order
 from relay_layout.ops import TABLE, ConvolutionLayouts, Signature, Wanted, unchanged
@@ -108,7 +109,7 @@ def _convolution(
     node: Node, data: Layout, result: Layout | None, weight: Layout | None
 ) -> ConvolutionLayouts | None:
     letters, kernel = str(node.attributes.data_layout), str(node.attributes.kernel_layout)
-    out = str(node.attributes.out_layout or letters)
+    out = out_layout(node.attributes)
     if not (letters.isupper() and kernel.isupper() and out.isupper()):
         return None
     lying = "".join(letters[axis] for axis in order_of(data))

@@ -196,6 +196,11 @@ def letters(rank: int) -> str:
     return ascii_uppercase[:rank]
 
 
+def axis_label(node: Node, tensor: Value) -> str:
+    """The label of the dimension of ``tensor`` that the attribute ``axis`` of a node names."""
+    return letters(tensor.rank)[int(node.attributes.axis) % tensor.rank]
+
+
 def blocks_divide(layout: Layout, shape: Sequence[Extent]) -> bool:
     """Whether every block divides its extent, which must then be known."""
     return layout.uneven_axis(dict(zip(letters(len(shape)), shape, strict=True))) is None
@@ -218,24 +223,21 @@ def along_axis(node: Node) -> Labels | None:
     labels = elementwise(node)
     if labels is None:
         return None
-    rank = node.operands[0].rank
-    return Labels(labels.operands, labels.results, frozenset(letters(rank)[int(node.attributes.axis) % rank]))
+    return Labels(labels.operands, labels.results, frozenset(axis_label(node, node.operands[0])))
 
 
 def axis_attribute(node: Node, layout: Layout) -> Mapping[str, Any]:
     """``axis`` follows its dimension."""
-    label = letters(node.results[0].rank)[int(node.attributes.axis) % node.results[0].rank]
-    return {"axis": outer_position(layout, label)}
+    return {"axis": outer_position(layout, axis_label(node, node.results[0]))}
 
 
 def concatenated(node: Node) -> Labels | None:
     """Operands of equal rank joined along ``axis``, which a block may cut if it divides every operand."""
-    rank = node.results[0].rank
-    if node.results[0].shape is None or node.attributes.axis is None:
+    result = node.results[0]
+    if result.shape is None or node.attributes.axis is None:
         return None
-    text = letters(rank)
-    joined = frozenset(text[int(node.attributes.axis) % rank])
-    return Labels((text,) * len(node.operands), (text,), exact=joined)
+    text = letters(result.rank)
+    return Labels((text,) * len(node.operands), (text,), exact=frozenset(axis_label(node, result)))
 
 
 def reduced(node: Node) -> Labels | None:

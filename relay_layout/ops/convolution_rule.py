@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from relay_layout.graph import Node, Value
+from relay_layout.ir import out_layout
 from relay_layout.layout import Layout, known_extent
 from relay_layout.ops.signature import ConvolutionLayouts, Offers, Rule, Signature, Wanted
 
@@ -37,10 +38,10 @@ class ConvolutionTensor(NamedTuple):
 def tensors_of(node: Node, offered: ConvolutionLayouts) -> Iterator[ConvolutionTensor]:
     """Data, kernel and result."""
     attributes = node.attributes
-    data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
-    yield ConvolutionTensor(Layout.parse(offered.data), data, node.operands[0])
-    yield ConvolutionTensor(Layout.parse(offered.kernel), kernel, node.operands[1])
-    yield ConvolutionTensor(Layout.parse(offered.out), str(attributes.out_layout or data), node.results[0])
+    originals = str(attributes.data_layout), str(attributes.kernel_layout), out_layout(attributes)
+    texts = offered.data, offered.kernel, offered.out
+    for text, original, value in zip(texts, originals, (*node.operands[:2], node.results[0]), strict=True):
+        yield ConvolutionTensor(Layout.parse(text), original, value)
 
 
 def alignment_misfit(node: Node, offered: ConvolutionLayouts) -> str:

@@ -8,7 +8,7 @@ from tvm import relax
 from relay_layout.graph import Node
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position, projected
+from relay_layout.ops.axis_rules import Labels, axis_label, letters, outer_position, projected
 
 
 def filled(node: Node) -> Labels | None:
@@ -50,8 +50,7 @@ def encoded(node: Node) -> Labels | None:
     indices, result = node.operands[0], node.results[0]
     if indices.shape is None or result.shape is None or len(node.operands) != 1:
         return None
-    text = letters(result.rank)
-    new = text[int(node.attributes.axis) % result.rank]
+    text, new = letters(result.rank), axis_label(node, result)
     return Labels((text.replace(new, ""),), (text,), frozenset(new))
 
 

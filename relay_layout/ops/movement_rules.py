@@ -8,7 +8,7 @@ from tvm import tirx
 from relay_layout.graph import Node
 from relay_layout.ir import ints, is_one, is_static
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position
+from relay_layout.ops.axis_rules import Labels, axis_label, letters, outer_position
 
 
 def padded(node: Node) -> Labels | None:
@@ -46,18 +46,16 @@ def padded_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
 
 def split(node: Node) -> Labels | None:
     """Parts along ``axis``, which a block may cut if it divides every part."""
-    rank = node.operands[0].rank
-    text = letters(rank)
     if any(value.shape is None for value in node.results):
         return None
-    parted = frozenset(text[int(node.attributes.axis) % rank])
-    return Labels((text,), (text,) * len(node.results), exact=parted)
+    data = node.operands[0]
+    text = letters(data.rank)
+    return Labels((text,), (text,) * len(node.results), exact=frozenset(axis_label(node, data)))
 
 
 def split_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
     """``axis`` at its new place, indices in blocks where it is cut."""
-    rank = node.operands[0].rank
-    label = letters(rank)[int(node.attributes.axis) % rank]
+    label = axis_label(node, node.operands[0])
     changes: dict[str, Any] = {"axis": outer_position(layout, label)}
     block = layout.block(label)
     sections = node.attributes.indices_or_sections
@@ -68,18 +66,11 @@ def split_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
 
 def stacked(node: Node) -> Labels | None:
     """Operands of equal shape along a new dimension."""
-    rank = node.results[0].rank
-    if node.results[0].shape is None or not node.operands:
+    result = node.results[0]
+    if result.shape is None or not node.operands:
         return None
-    text = letters(rank)
-    axis = int(node.attributes.axis) % rank
-    return Labels((text[:axis] + text[axis + 1 :],) * len(node.operands), (text,), frozenset(text[axis]))
-
-
-def stacked_attributes(node: Node, layout: Layout) -> Mapping[str, Any]:
-    """``axis`` at its new place."""
-    rank = node.results[0].rank
-    return {"axis": outer_position(layout, letters(rank)[int(node.attributes.axis) % rank])}
+    text, new = letters(result.rank), axis_label(node, result)
+    return Labels((text.replace(new, ""),) * len(node.operands), (text,), frozenset(new))
 
 
 def expanded_dims(node: Node) -> Labels | None:
@@ -194,6 +185,5 @@ def along_given_axis(node: Node) -> Labels | None:
     axis, rank = node.attributes.axis, node.operands[0].rank
     if axis is None or not rank or any(value.rank != rank or value.shape is None for value in node.operands):
         return None
-    text = letters(rank)
-    whole = frozenset(text[int(axis) % rank])
+    text, whole = letters(rank), frozenset(axis_label(node, node.operands[0]))
     return Labels((text,) * len(node.operands), (text,) * len(node.results), whole)

@@ -12,7 +12,7 @@ from tvm import relax
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, is_one
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, positions
+from relay_layout.ops.axis_rules import Labels, axis_label, letters, positions
 from relay_layout.ops.signature import Replacement
 
 
@@ -59,16 +59,15 @@ def normalized(node: Node) -> Labels | None:
     data = node.operands[0]
     if data.shape is None or any(value.rank != 1 for value in node.operands[1:]):
         return None
-    text = letters(data.rank)
-    channel = text[int(node.attributes.axis) % data.rank]
+    channel = axis_label(node, data)
     vectors, statistics = (channel,) * (len(node.operands) - 1), (channel,) * (len(node.results) - 1)
     whole = frozenset(channel if node.attributes.training else "")
-    return Labels((text, *vectors), (text, *statistics), whole)
+    return Labels((letters(data.rank), *vectors), (letters(data.rank), *statistics), whole)
 
 
 def normalized_expansion(node: Node, layout: Layout) -> Replacement | None:
     """Batch norm along a blocked dimension: its arithmetic, as the operator names one dimension only."""
-    channel = letters(node.operands[0].rank)[int(node.attributes.axis) % node.operands[0].rank]
+    channel = axis_label(node, node.operands[0])
     if not layout.is_split(channel):
         return None
     attributes = node.attributes
@@ -96,12 +95,12 @@ def rectified(node: Node) -> Labels | None:
     if data.shape is None or slope.shape is None or not data.rank:
         return None
     text = letters(data.rank)
-    return Labels((text, None if is_single(slope) else text[int(node.attributes.axis) % data.rank]), (text,))
+    return Labels((text, None if is_single(slope) else axis_label(node, data)), (text,))
 
 
 def rectified_expansion(node: Node, layout: Layout) -> Replacement | None:
     """Parametric ReLU along a blocked dimension: a choice between the value and its multiple."""
-    channel = letters(node.operands[0].rank)[int(node.attributes.axis) % node.operands[0].rank]
+    channel = axis_label(node, node.operands[0])
     if not layout.is_split(channel):
         return None
 
@@ -140,6 +139,5 @@ def vector_along_axis(node: Node) -> Labels | None:
     others = node.operands[1:]
     if any(value.rank > 1 for value in others) or not data.rank:
         return None
-    vectors = not all(is_single(value) for value in others)
-    whole = frozenset(text[int(node.attributes.axis) % data.rank]) if vectors else frozenset()
+    whole = frozenset[str]() if all(map(is_single, others)) else frozenset(axis_label(node, data))
     return Labels((text, *[None] * len(others)), (text,), whole)

@@ -6,7 +6,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node
-from relay_layout.ir import Expression, is_static
+from relay_layout.ir import Expression, as_extent, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position
 
@@ -60,7 +60,7 @@ def _slices(node: Node) -> dict[int, Bounds] | None:
     for argument in node.expression.args[1:]:
         if not isinstance(argument, relax.Tuple):
             return None
-        lists.append([known_number(entry) for entry in argument.fields])
+        lists.append([as_extent(entry) for entry in argument.fields])
     axes, begins, ends = lists[:3]
     strides = lists[3] if len(lists) > 3 else [1] * len(axes)
     if not is_static(axes):
@@ -80,9 +80,3 @@ def known_run(bounds: Bounds, extent: Any) -> tuple[int, int] | None:
         return None
     begin, end = (min(max(bound + extent if bound < 0 else bound, 0), extent) for bound in (begin, end))
     return (begin, end) if begin < end else None
-
-
-def known_number(entry: Any) -> Any:
-    """An int where the entry is one, else the expression."""
-    value = getattr(entry, "value", entry)
-    return int(value) if isinstance(value, int) or type(value).__name__ == "IntImm" else entry

@@ -177,7 +177,7 @@ TABLE: dict[str, Rule] = {
     "stack": AxisRule(
         "Operands of equal shape along a new dimension.",
         movement.stacked,
-        movement.stacked_attributes,
+        axis.axis_attribute,
         completes=True,
     ),
     "expand_dims": AxisRule(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Emit, Expression, constant, with_attributes
+from relay_layout.ir import Emit, Expression, constant, out_layout, with_attributes
 from relay_layout.quantization.reals import SHIFT, fits_int8
 
 
@@ -59,8 +59,7 @@ def convolution_of_bytes(
     total = emit(with_attributes(call, operands, padding=padding, out_dtype="int32"))
     if weight.rest is None:
         return total
-    out = str(call.attrs.out_layout or call.attrs.data_layout)
-    along = [-1 if axis == "C" else 1 for axis in out] if weight.rest.ndim else ()
+    along = [-1 if axis == "C" else 1 for axis in out_layout(call.attrs)] if weight.rest.ndim else ()
     sums = emit(_window_sums(call, tensor, padding, weight.integers.shape, emit))
     return emit(relax.op.add(total, emit(relax.op.multiply(sums, constant(weight.rest.reshape(along))))))
 

@@ -3,7 +3,15 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, operator_name
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    operator_name,
+    out_layout,
+    with_operands,
+)
 from relay_layout.rewrite.bindings import Bindings
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, TRANSPOSED_CONVOLUTIONS
 
@@ -33,10 +41,9 @@ def _folded(
     if producer is None or not _scales_by_kernel(producer) or not isinstance(producer.args[1], Constant):
         return None
     attributes = producer.attrs
-    out_layout = str(attributes.out_layout or attributes.data_layout)
-    kernel_layout = str(attributes.kernel_layout)
-    rank = len(out_layout)
-    if not out_layout.isupper() or out_layout.index("C") != axis or not kernel_layout.isupper():
+    layout, kernel_layout = out_layout(attributes), str(attributes.kernel_layout)
+    rank = len(layout)
+    if not layout.isupper() or layout.index("C") != axis or not kernel_layout.isupper():
         return None
     if bias is not None:
         if bias.size not in (1, scale.size) or (bias.size > 1 and _channel_axis(bias, rank) != axis):
@@ -46,9 +53,7 @@ def _folded(
     along_outputs = [1] * weight.ndim
     along_outputs[kernel_layout.index("O")] = -1
     folded = (weight * scale.reshape(along_outputs)).astype(weight.dtype)
-    convolution = bindings.emit(
-        relax.Call(producer.op, [producer.args[0], constant(folded)], attributes, producer.ty_args)
-    )
+    convolution = bindings.emit(with_operands(producer, [producer.args[0], constant(folded)]))
     return relax.op.add(convolution, _along(shift.astype(weight.dtype), axis, rank))
 
 

@@ -15,7 +15,7 @@ from relay_layout.ir import (
     function_attributes,
     rebuild_functions,
     relax_functions,
-    with_functions,
+    without_functions,
 )
 
 
@@ -35,17 +35,12 @@ def with_selections(module: tvm.IRModule) -> tvm.IRModule:
         selecting = rebuild_functions(module, partial(_selecting, name, sides))
         runs = map(run_by, relax_functions(selecting).values())
         if not any(name in found for found in runs):
-            module = _without(selecting, sides)
+            module = without_functions(selecting, list(map(selecting.get_global_var, sides)))
     return module
 
 
 def _selecting(name: str, sides: Mapping[str, relax.Function], function: relax.Function) -> relax.Function:
     return _Selecting(name, sides).visit_expr(function)
-
-
-def _without(module: tvm.IRModule, names: Mapping[str, relax.Function]) -> tvm.IRModule:
-    kept = {each: function for each, function in module.functions_items() if each.name_hint not in names}
-    return with_functions(module, kept)
 
 
 @mutator

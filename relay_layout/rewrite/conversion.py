@@ -4,9 +4,9 @@ import tvm
 
 from relay_layout.relay.callbacks.conventions import names_carried
 from relay_layout.request import LayoutRequest
+from relay_layout.rewrite.branch_functions import with_branch_functions
 from relay_layout.rewrite.branch_selection import with_selections
 from relay_layout.rewrite.canonicalize import canonicalize
-from relay_layout.rewrite.choices import with_choices
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import BuildTarget
 
@@ -17,7 +17,7 @@ def inference_form(module: tvm.IRModule, request: LayoutRequest, target: BuildTa
     Branches are choices between functions. These are selections for a target without branches, where they
     can be.
     """
-    module = with_choices(module)
+    module = with_branch_functions(module)
     module = module if target.has_branches else with_selections(module)
     carried = names_carried(request.desired_layouts)
     return canonicalize(module, keep_carried=carried, widened=target.widened_dtypes)

@@ -15,7 +15,7 @@ from relay_layout.choice.plan import LayoutPlan, plan_layout, rename_inside
 from relay_layout.choice.solver import status_of_all
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
-from relay_layout.ir import with_main
+from relay_layout.ir import out_layout, with_main
 from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
@@ -171,7 +171,7 @@ def _convolution_layouts(plan: LayoutPlan) -> dict[str, str]:
         if node.operator in CONVOLUTION_AXES:
             attributes = {
                 "data_layout": str(node.attributes.data_layout),
-                "out_layout": str(node.attributes.out_layout or node.attributes.data_layout),
+                "out_layout": out_layout(node.attributes),
                 **plan.solution.signatures[node].attributes,
             }
             chosen[node.name] = f"{attributes['data_layout']}->{attributes['out_layout']}"

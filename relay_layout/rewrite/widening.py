@@ -50,7 +50,7 @@ def _widened(function: relax.Function, dtypes: Collection[str]) -> relax.Functio
     if not widening.changed:
         return function
     body = _ending(found.body, function.ret_ty)
-    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    return with_body(function, body)
 
 
 def with_wide_results(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:

@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from relay_layout.graph import Node
-from relay_layout.ir import ints, is_static, size_in_bytes
+from relay_layout.ir import ints, is_static, out_layout, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import (
@@ -14,7 +14,7 @@ from relay_layout.targets.convolutions import (
     packed_kernel,
     with_merged_groups,
 )
-from relay_layout.targets.cpu_costs import CpuCosts
+from relay_layout.targets.cpu_costs import CpuCosts, loops_us
 from relay_layout.targets.phases import Phases, phases_of
 from topi_ext.workload import workload_along
 
@@ -106,18 +106,13 @@ def _loops_us(node: Node, convolution: Convolution, layouts: ConvolutionLayouts,
     once.
     """
     data, weight, result = node.operands[0], node.operands[1], node.results[0]
-    text = str(node.attributes.out_layout or node.attributes.data_layout)
-    extents = dict(zip(text, result.shape or (), strict=False))
+    extents = dict(zip(out_layout(node.attributes), result.shape or (), strict=False))
     image = convolution.image if convolution.is_transposed else [extents.get(a) for a in convolution.spatial]
     if not is_static(image):
         return 0.0
     pairs = convolution.in_channels * convolution.out_channels // convolution.groups
     multiply_adds = _batch(convolution) * pairs * prod(image) * prod(convolution.kernel)
-    facts = target.facts
-    moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (data, weight, result))
-    microseconds = facts.moving_us(moved) + facts.launch_us
-    peak = target.multiply_adds_per_us(result.dtype)
-    return microseconds + multiply_adds / (peak * _share(convolution, layouts.out))
+    return loops_us((data, weight, result), multiply_adds, _share(convolution, layouts.out), target)
 
 
 def _share(convolution: Convolution, out: str) -> float:

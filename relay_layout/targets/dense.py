@@ -5,9 +5,9 @@ from math import prod
 from typing import Any
 
 from relay_layout.graph import Node, Value
-from relay_layout.ir import Extent, constant_array, size_in_bytes
+from relay_layout.ir import Extent, constant_array
 from relay_layout.targets.convolutions import output_lanes
-from relay_layout.targets.cpu_costs import CpuCosts
+from relay_layout.targets.cpu_costs import CpuCosts, loops_us
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.word_forms import ByteWeight
 from topi_ext.workload import ConvolutionWorkload
@@ -31,15 +31,12 @@ def cpu_matmul_us(node: Node, target: CpuCosts) -> float:
     """
     left, right = node.operands
     result = node.results[0]
-    facts = target.facts
     workload = _workload(left, right, result)
     if workload is not None and right.constant is not None:
         form = target.kernel_form(workload, ByteWeight(constant_array(right.constant).T))
-        return target.kernels.choose(form).microseconds + facts.launch_us
+        return target.kernels.choose(form).microseconds + target.facts.launch_us
     multiply_adds = prod(result.shape or ()) * int((left.shape or (1,))[-1])
-    moved = sum(size_in_bytes(value.shape or (), value.dtype) for value in (left, right, result))
-    microseconds = facts.moving_us(moved) + facts.launch_us
-    return microseconds + multiply_adds / (target.multiply_adds_per_us(result.dtype) * LOOPS_SHARE)
+    return loops_us((left, right, result), multiply_adds, LOOPS_SHARE, target)
 
 
 def product_workload(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Node
-from relay_layout.ir import size_in_bytes
+from relay_layout.ir import out_layout, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import (
@@ -86,12 +86,18 @@ class TargetOffers:
         return microseconds
 
     def _original_cost(self, node: Node) -> float:
-        convolution, attributes = convolution_of(node), node.attributes
-        if convolution is None:
-            return 0.0
-        data, kernel = str(attributes.data_layout), str(attributes.kernel_layout)
-        out = str(attributes.out_layout or data)
-        return self.target.convolution_us(node, convolution, ConvolutionLayouts(data, kernel, out))
+        convolution = convolution_of(node)
+        return (
+            0.0 if convolution is None else self.target.convolution_us(node, convolution, _own_layouts(node))
+        )
+
+
+def _own_layouts(node: Node) -> ConvolutionLayouts:
+    """The layouts that a convolution has in the module."""
+    attributes = node.attributes
+    return ConvolutionLayouts(
+        str(attributes.data_layout), str(attributes.kernel_layout), out_layout(attributes)
+    )
 
 
 def _window_axes(node: Node) -> str:
@@ -148,11 +154,7 @@ class DesiredOffers:
 
     def _followed(self, node: Node, convolution: Convolution) -> Iterable[ConvolutionLayouts]:
         """The present layouts of the node, and those that are named for others."""
-        data = str(node.attributes.data_layout)
-        own = ConvolutionLayouts(
-            data, str(node.attributes.kernel_layout), str(node.attributes.out_layout or data)
-        )
-        yield self.base.with_cost(node, convolution, own)
+        yield self.base.with_cost(node, convolution, _own_layouts(node))
         for text in dict.fromkeys(entry[0] for entry in self.desired.values()):
             wanted = Layout.parse(text)
             if sorted(wanted.primal) == sorted(CONVOLUTION_AXES[node.operator]):

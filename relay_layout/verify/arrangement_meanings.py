@@ -5,7 +5,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.graph import Node
-from relay_layout.ir import is_one, is_static
+from relay_layout.ir import as_extent, is_one, is_static
 from relay_layout.verify.reading import (
     Kind,
     Label,
@@ -16,27 +16,25 @@ from relay_layout.verify.reading import (
     free,
     integers,
     own,
-    ranks,
+    ranks_of,
     with_names,
 )
 
 
 def concatenation(node: Node) -> Reading | None:
     """Operands one after another along ``axis``."""
-    known = ranks(node)
-    if known is None or node.attributes.axis is None:
+    ranks = ranks_of(node)
+    if node.attributes.axis is None:
         return None
-    labels = _end_to_end(node, known[1][0])
-    return Reading((labels,) * len(known[0]), (labels,), frozenset({"axis"}))
+    labels = _end_to_end(node, ranks.results[0])
+    return Reading((labels,) * len(ranks.operands), (labels,), frozenset({"axis"}))
 
 
 def splitting(node: Node) -> Reading | None:
     """Parts one after another along ``axis``; where they end is in their shapes."""
-    known = ranks(node)
-    if known is None:
-        return None
-    labels = _end_to_end(node, known[0][0])
-    return Reading((labels,), (labels,) * len(known[1]), frozenset({"axis", "indices_or_sections"}))
+    ranks = ranks_of(node)
+    labels = _end_to_end(node, ranks.operands[0])
+    return Reading((labels,), (labels,) * len(ranks.results), frozenset({"axis", "indices_or_sections"}))
 
 
 def _end_to_end(node: Node, rank: int) -> tuple[Label, ...]:
@@ -46,20 +44,18 @@ def _end_to_end(node: Node, rank: int) -> tuple[Label, ...]:
 
 def stacking(node: Node) -> Reading | None:
     """Operands side by side along a new dimension."""
-    known = ranks(node)
-    if known is None:
-        return None
-    rank = known[1][0]
+    ranks = ranks_of(node)
+    rank = ranks.results[0]
     axis = int(node.attributes.axis or 0) % rank
     labels = free(rank - 1)
     result = (*labels[:axis], exact("axis"), *labels[axis:])
-    return Reading((labels,) * len(known[0]), (result,), frozenset({"axis"}))
+    return Reading((labels,) * len(ranks.operands), (result,), frozenset({"axis"}))
 
 
 def slicing(node: Node) -> Reading | None:
     """Parts between known bounds, in elements of the dimension they cut."""
-    known, bounds = ranks(node), bounds_of(node)
-    if known is None or bounds is None:
+    bounds = bounds_of(node)
+    if bounds is None:
         return None
     shape = node.operands[0].shape or ()
     labels, starts = list(free(len(shape))), {}
@@ -82,12 +78,12 @@ def slicing(node: Node) -> Reading | None:
 
 
 def bounds_of(node: Node) -> dict[int, tuple[Any, Any, Any]] | None:
-    """Begin, end and stride by dimension, from the arguments; None where the dimensions are not known."""
+    """Begin, end and stride by dimension, from the arguments; None where the dimensions are not ranks."""
     lists: list[list[Any]] = []
     for argument in node.expression.args[1:]:
         if not isinstance(argument, relax.Tuple):
             return None
-        lists.append([_number(entry) for entry in argument.fields])
+        lists.append([as_extent(entry) for entry in argument.fields])
     if len(lists) < 3 or not all(isinstance(axis, int) for axis in lists[0]):
         return None
     axes, begins, ends = lists[:3]
@@ -101,19 +97,13 @@ def bounds_of(node: Node) -> dict[int, tuple[Any, Any, Any]] | None:
     return dict(zip(places, zip(begins, ends, strides, strict=True), strict=True))
 
 
-def _number(entry: Any) -> Any:
-    """An int where the entry is one, else the expression."""
-    value = getattr(entry, "value", entry)
-    return int(value) if isinstance(value, int) or type(value).__name__ == "IntImm" else value
-
-
 def padding(node: Node) -> Reading | None:
     """Elements before and after, by dimension."""
-    known = ranks(node)
+    ranks = ranks_of(node)
     widths = integers(node.attributes.pad_width)
-    if known is None or len(widths) != 2 * known[0][0]:
+    if len(widths) != 2 * ranks.operands[0]:
         return None
-    labels, amounts = list(free(known[0][0])), {}
+    labels, amounts = list(free(ranks.operands[0])), {}
     constant = str(node.attributes.pad_mode) == "constant"
     for place, pair in enumerate(zip(widths[::2], widths[1::2], strict=True)):
         if pair == (0, 0):
@@ -124,16 +114,14 @@ def padding(node: Node) -> Reading | None:
             amounts[name] = pair
         labels[place] = Label(name)
     # A value to pad with may be an operand.
-    rest = tuple(own(place, rank) for place, rank in enumerate(known[0]) if place)
+    rest = ranks.own()
     return Reading((tuple(labels), *rest), (tuple(labels),), frozenset({"pad_width"}), amounts=amounts)
 
 
 def tiling(node: Node) -> Reading | None:
     """Copies along dimensions, which count from the last one."""
-    known = ranks(node)
-    if known is None:
-        return None
-    rank, before = known[1][0], known[0][0]
+    ranks = ranks_of(node)
+    rank, before = ranks.results[0], ranks.operands[0]
     repeats = integers(node.attributes.repeats)
     repeats = [1] * (rank - len(repeats)) + repeats
     special = {
@@ -147,10 +135,8 @@ def tiling(node: Node) -> Reading | None:
 
 def broadcast(node: Node) -> Reading | None:
     """One element repeated along dimensions, which count from the last one."""
-    known = ranks(node)
-    if known is None:
-        return None
-    rank, before = known[1][0], known[0][0]
+    ranks = ranks_of(node)
+    rank, before = ranks.results[0], ranks.operands[0]
     source = (1,) * (rank - before) + tuple(node.operands[0].shape or ())
     special = {
         place: Label(Name("broadcast", place)) for place, extent in enumerate(source) if is_one(extent)
@@ -165,22 +151,22 @@ def broadcast(node: Node) -> Reading | None:
 
 def filling(node: Node) -> Reading | None:
     """One value everywhere; the shape is an argument, the value perhaps an operand."""
-    known = ranks(node)
-    if known is None or any(known[0]):
+    ranks = ranks_of(node)
+    if any(ranks.operands):
         return None
-    labels = free(known[1][0], "filled")
-    return Reading(tuple(own(place, 0) for place in range(len(known[0]))), (labels,), reads_arguments=True)
+    labels = free(ranks.results[0], "filled")
+    return Reading(ranks.own(0), (labels,), reads_arguments=True)
 
 
 def contraction(node: Node) -> Reading | None:
     """An einsum whose subscripts name every dimension once in each term."""
-    known = ranks(node)
+    ranks = ranks_of(node)
     text = str(node.attributes.subscripts).replace(" ", "")
-    if known is None or text.count("->") != 1:
+    if text.count("->") != 1:
         return None
     before, after = text.split("->")
     terms = [*before.split(","), after]
-    if [len(term) for term in terms] != [*known[0], *known[1]] or any(
+    if [len(term) for term in terms] != [*ranks.operands, *ranks.results] or any(
         not term.isalpha() or len(set(term)) != len(term) for term in terms if term
     ):
         return None
@@ -195,13 +181,11 @@ def indexed(scatters: bool) -> Reader:
     """gather_nd and scatter_nd: leading dimensions are found by indices, in order; the others are free."""
 
     def read(node: Node) -> Reading | None:
-        known = ranks(node)
-        if known is None:
-            return None
+        ranks = ranks_of(node)
         width = (node.operands[1].shape or (None,))[-1]
         if not isinstance(width, int):
             return None
-        rank, indices = known[0][0], own(1, known[0][1])
+        rank, indices = ranks.operands[0], own(1, ranks.operands[1])
         prefix = width + (0 if scatters else int(node.attributes.batch_dims))
         labels = with_names(free(rank), {place: exact(f"indexed {place}") for place in range(prefix)})
         found = (*indices[:-1], *labels[prefix:])
@@ -214,49 +198,47 @@ def indexed(scatters: bool) -> Reader:
 
 def reversing(node: Node) -> Reading | None:
     """Sequences of given lengths along one dimension, one of them at each index of another."""
-    known = ranks(node)
-    if known is None or len(known[0]) != 2:
+    ranks = ranks_of(node)
+    if len(ranks.operands) != 2:
         return None
-    rank = known[0][0]
+    rank = ranks.operands[0]
     special = {
         int(node.attributes.seq_axis) % rank: exact("seq_axis"),
         int(node.attributes.batch_axis) % rank: exact("batch_axis"),
     }
     labels = with_names(free(rank), special)
-    return Reading((labels, own(1, known[0][1])), (labels,), frozenset({"seq_axis", "batch_axis"}))
+    return Reading((labels, own(1, ranks.operands[1])), (labels,), frozenset({"seq_axis", "batch_axis"}))
 
 
 def taking(node: Node) -> Reading | None:
     """Elements along ``axis`` by indices, whose dimensions take its place."""
-    known = ranks(node)
-    if known is None or node.attributes.axis is None:
+    ranks = ranks_of(node)
+    if node.attributes.axis is None:
         return None
     # A single index may be an argument that is no tensor.
-    rank, indices = known[0][0], free(known[0][1] if len(known[0]) > 1 else 0, "indices")
+    rank, indices = ranks.operands[0], free(ranks.operands[1] if len(ranks.operands) > 1 else 0, "indices")
     axis = int(node.attributes.axis) % rank
     labels = with_names(free(rank), {axis: exact("axis")})
     result = (*labels[:axis], *indices, *labels[axis + 1 :])
-    return Reading((labels, indices)[: len(known[0])], (result,), frozenset({"axis"}))
+    return Reading((labels, indices)[: len(ranks.operands)], (result,), frozenset({"axis"}))
 
 
 def one_hot(node: Node) -> Reading | None:
     """Indices spread along a new dimension."""
-    known = ranks(node)
-    if known is None:
-        return None
-    rank = known[1][0]
+    ranks = ranks_of(node)
+    rank = ranks.results[0]
     axis = int(node.attributes.axis) % rank
     labels = free(rank - 1)
-    rest = tuple(own(place, other) for place, other in enumerate(known[0]) if place)
+    rest = ranks.own()
     return Reading((labels, *rest), ((*labels[:axis], exact("axis"), *labels[axis:]),), frozenset({"axis"}))
 
 
 def quantized_concatenation(node: Node) -> Reading | None:
     """Tensors, then a scale for each, a zero point for each, and two of the result."""
-    known = ranks(node)
+    ranks = ranks_of(node)
     count = (len(node.operands) - 2) // 3
-    if known is None or count < 1:
+    if count < 1:
         return None
-    labels = _end_to_end(node, known[1][0])
-    rest = tuple(own(place, other) for place, other in enumerate(known[0]) if place >= count)
+    labels = _end_to_end(node, ranks.results[0])
+    rest = ranks.own(count)
     return Reading((*[labels] * count, *rest), (labels,), frozenset({"axis"}))

@@ -15,7 +15,7 @@ from relay_layout.verify.reading import (
     free,
     integers,
     own,
-    ranks,
+    ranks_of,
     with_names,
 )
 from relay_layout.verify.symbols import extents
@@ -23,21 +23,21 @@ from relay_layout.verify.symbols import extents
 
 def elementwise(node: Node) -> Reading | None:
     """The operator does the same everywhere; operands broadcast from the last dimension on."""
-    known = ranks(node)
-    if known is None or not node.results:
+    ranks = ranks_of(node)
+    if not node.results:
         return None
-    rank = max(known[1])
-    if any(result != rank for result in known[1]) or any(operand > rank for operand in known[0]):
+    rank = max(ranks.results)
+    if any(result != rank for result in ranks.results) or any(operand > rank for operand in ranks.operands):
         return None
     labels = free(rank)
-    operands = tuple(labels[rank - operand :] for operand in known[0])
-    return Reading(operands, (labels,) * len(known[1]), broadcasts=True)
+    operands = tuple(labels[rank - operand :] for operand in ranks.operands)
+    return Reading(operands, (labels,) * len(ranks.results), broadcasts=True)
 
 
 def cast(node: Node) -> Reading | None:
     """Extents that are only named keep what they were; one that is checked belongs to a whole dimension."""
-    known = ranks(node)
-    if known is None or known[0] != known[1] or len(known[0]) != 1:
+    ranks = ranks_of(node)
+    if ranks.operands != ranks.results or len(ranks.operands) != 1:
         return None
     before, after = node.operands[0].shape or (), node.results[0].shape or ()
     special = {
@@ -45,16 +45,16 @@ def cast(node: Node) -> Reading | None:
         for place, (left, right) in enumerate(zip(extents(before), extents(after), strict=True))
         if left != right
     }
-    labels = with_names(free(known[0][0]), special)
+    labels = with_names(free(ranks.operands[0]), special)
     return Reading((labels,), (labels,))
 
 
 def along_axis(node: Node) -> Reading | None:
     """Tensors of one rank, one dimension of which (``axis``) the operator runs along."""
-    known = ranks(node)
-    if known is None or node.attributes.axis is None or len({*known[0], *known[1]}) != 1:
+    ranks = ranks_of(node)
+    if node.attributes.axis is None or len({*ranks.operands, *ranks.results}) != 1:
         return None
-    rank = known[0][0]
+    rank = ranks.operands[0]
     if not rank:
         return None
     axis = int(node.attributes.axis) % rank
@@ -66,7 +66,7 @@ def along_axis(node: Node) -> Reading | None:
         if place != axis and any(shape[place] != shapes[0][place] for shape in shapes)
     }
     labels = with_names(labels, uneven)
-    return Reading((labels,) * len(known[0]), (labels,) * len(known[1]), frozenset({"axis"}))
+    return Reading((labels,) * len(ranks.operands), (labels,) * len(ranks.results), frozenset({"axis"}))
 
 
 def _axes(given: Any, rank: int) -> list[int]:
@@ -77,16 +77,14 @@ def _axes(given: Any, rank: int) -> list[int]:
 
 def reduction(node: Node) -> Reading | None:
     """All dimensions in ``axis`` together become one element."""
-    known = ranks(node)
-    if known is None:
-        return None
-    rank = known[0][0]
+    ranks = ranks_of(node)
+    rank = ranks.operands[0]
     gone = set(_axes(node.attributes.axis, rank))
     labels = tuple(
         Label(Name("axis", place)) if place in gone else label for place, label in enumerate(free(rank))
     )
     kept = _kept(labels, gone, bool(node.attributes.keepdims))
-    return Reading((labels,), (kept,) * len(known[1]), frozenset({"axis"}))
+    return Reading((labels,), (kept,) * len(ranks.results), frozenset({"axis"}))
 
 
 def _kept(labels: Labels, gone: set[int], keepdims: bool) -> Labels:
@@ -95,11 +93,9 @@ def _kept(labels: Labels, gone: set[int], keepdims: bool) -> Labels:
 
 def place_of_extreme(node: Node) -> Reading | None:
     """As a reduction, but places are counted, so that reduced dimensions keep their order."""
-    known = ranks(node)
+    ranks = ranks_of(node)
     attributes = node.attributes
-    if known is None:
-        return None
-    rank = known[0][0]
+    rank = ranks.operands[0]
     gone = set(_axes(getattr(attributes, "axis", None), rank))
     if getattr(attributes, "exclude", None):
         gone = set(range(rank)) - gone
@@ -116,20 +112,20 @@ def place_of_extreme(node: Node) -> Reading | None:
 
 def triangle(node: Node) -> Reading | None:
     """The last two dimensions are rows and columns."""
-    known = ranks(node)
-    if known is None or known[0][0] < 2:
+    ranks = ranks_of(node)
+    if ranks.operands[0] < 2:
         return None
-    rank = known[0][0]
+    rank = ranks.operands[0]
     labels = with_names(free(rank), {rank - 2: exact("rows"), rank - 1: exact("columns")})
     return Reading((labels,), (labels,))
 
 
 def matrix_product(node: Node) -> Reading | None:
     """Rows by columns over what is in between; the dimensions before them broadcast."""
-    known = ranks(node)
-    if known is None or 0 in known[0]:
+    ranks = ranks_of(node)
+    if 0 in ranks.operands:
         return None
-    left, right = known[0]
+    left, right = ranks.operands
     batch = max(left, right, 2) - 2
     labels = free(batch)
     # With one matrix for all, the rows of the other operand are as free as its batches.
@@ -149,10 +145,10 @@ def normalized_along(*attributes: str) -> Reader:
     """
 
     def read(node: Node) -> Reading | None:
-        known = ranks(node)
-        if known is None or any(rank > 1 for rank in known[0][1:]):
+        ranks = ranks_of(node)
+        if any(rank > 1 for rank in ranks.operands[1:]):
             return None
-        rank = known[0][0]
+        rank = ranks.operands[0]
         along = int(getattr(node.attributes, attributes[0])) % rank if rank else 0
         special: dict[int, Label] = {}
         for name in attributes[1:]:
@@ -161,8 +157,8 @@ def normalized_along(*attributes: str) -> Reader:
         if vectors or len(attributes) > 1:
             special[along] = exact(attributes[0])
         labels = with_names(free(rank), special)
-        rest = tuple(own(place, other) for place, other in enumerate(known[0]) if place)
-        results = (labels, *(own(place, other) for place, other in enumerate(known[1]) if place))
+        rest = ranks.own()
+        results = (labels, *(own(place, other) for place, other in enumerate(ranks.results) if place))
         return Reading((labels, *rest), results, frozenset(attributes))
 
     return read
@@ -170,27 +166,23 @@ def normalized_along(*attributes: str) -> Reader:
 
 def normalized_over(node: Node) -> Reading | None:
     """A tensor, and parameters that have exactly its dimensions in ``axes``."""
-    known = ranks(node)
-    if known is None:
-        return None
-    rank = known[0][0]
+    ranks = ranks_of(node)
+    rank = ranks.operands[0]
     axes = _axes(node.attributes.axes, rank)
     # Parameters have the dimensions as listed when types are inferred, but in order when they are computed.
-    if axes != sorted(axes) or any(other != len(axes) for other in known[0][1:]):
+    if axes != sorted(axes) or any(other != len(axes) for other in ranks.operands[1:]):
         return None
     labels = with_names(free(rank), {axis: Label(Name("axes", axis)) for axis in axes})
     parameters = tuple(labels[axis] for axis in axes)
-    return Reading((labels, *[parameters] * (len(known[0]) - 1)), (labels,), frozenset({"axes"}))
+    return Reading((labels, *[parameters] * (len(ranks.operands) - 1)), (labels,), frozenset({"axes"}))
 
 
 def quantized(tensors: int, *attributes: str) -> Reader:
     """The first tensors elementwise; scales and zero points along the dimensions that attributes name."""
 
     def read(node: Node) -> Reading | None:
-        known = ranks(node)
-        if known is None:
-            return None
-        rank = known[1][0]
+        ranks = ranks_of(node)
+        rank = ranks.results[0]
         special: dict[int, Label] = {}
         if any(value.shape not in ((), (1,)) for value in node.operands[tensors:]):
             places: Mapping[str, Any] = {name: getattr(node.attributes, name, None) for name in attributes}
@@ -198,8 +190,8 @@ def quantized(tensors: int, *attributes: str) -> Reader:
                 if place is not None and rank:
                     special.setdefault(int(place) % rank, exact(name))
         labels = with_names(free(rank), special)
-        first = tuple(labels[rank - other :] for other in known[0][:tensors])
-        rest = tuple(own(place, other) for place, other in enumerate(known[0]) if place >= tensors)
+        first = tuple(labels[rank - other :] for other in ranks.operands[:tensors])
+        rest = ranks.own(tensors)
         return Reading((*first, *rest), (labels,), frozenset(attributes), broadcasts=True)
 
     return read

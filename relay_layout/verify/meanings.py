@@ -96,6 +96,6 @@ def without_meaning(operator: str) -> str:
 
 
 def reading_of(node: Node) -> Reading | None:
-    """What a call means; None for one that may only be left as it is."""
+    """What a call means; None for one that may only be left as it is, such as one of unknown ranks."""
     reader = MEANINGS.get(node.operator)
-    return reader(node) if reader is not None else None
+    return reader(node) if reader is not None and node.has_known_ranks else None

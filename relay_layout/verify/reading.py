@@ -73,6 +73,7 @@ class Reading:
 
 
 Reader = Callable[[Node], Reading | None]
+"""Reads a call of tensors of known ranks."""
 
 
 def free(count: int, group: str = "") -> Labels:
@@ -114,11 +115,20 @@ def of_text(text: str, rank: int, of: str = "") -> Labels | None:
     )
 
 
-def ranks(node: Node) -> tuple[list[int], list[int]] | None:
-    """Ranks of all operands and results; None where one is unknown."""
-    if not node.has_known_ranks:
-        return None
-    return [value.rank for value in node.operands], [value.rank for value in node.results]
+class Ranks(NamedTuple):
+    """How many dimensions each operand and each result of a call has."""
+
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+    def own(self, first: int = 1) -> tuple[Labels, ...]:
+        """The operands from the place ``first`` on, each as :func:`own`."""
+        return tuple(own(first + place, rank) for place, rank in enumerate(self.operands[first:]))
+
+
+def ranks_of(node: Node) -> Ranks:
+    """The ranks of all operands and results, which are known where a call is read."""
+    return Ranks(tuple(value.rank for value in node.operands), tuple(value.rank for value in node.results))
 
 
 def integers(values: Any) -> list[int]:

@@ -16,9 +16,10 @@ from topi_ext.compute.transcendental import sigmoid
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, Order, check_knobs
 from topi_ext.processor import processor_of
-from topi_ext.rules.cpu import Convolution, WindowPooling
+from topi_ext.rules.convolution import Convolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
+from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.weights import fill_vectors
 from topi_ext.workload import ConvolutionWorkload, padded_lanes

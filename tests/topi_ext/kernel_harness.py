@@ -14,7 +14,8 @@ from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
 from topi_ext.codegen.build import compile_kernel
-from topi_ext.rules.cpu import LoopNest, cpu_rules
+from topi_ext.rules.cpu import cpu_rules
+from topi_ext.schedule.cpu.loops import LoopNest
 
 Array = NDArray[Any]
 

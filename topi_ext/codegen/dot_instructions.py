@@ -57,11 +57,17 @@ def _with_pairs(addend: Any, left: Any, right: Any) -> Any:
     It would change the order of a tile's sums, and then spill what it waits for. The fence is one of floats,
     and becomes no instruction.
     """
-    lanes = lanes_of(addend)
-    sums = addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, HALF_SUMS[lanes], left, right)
-    floats = tirx.reinterpret(f"float32x{lanes}", sums)
+    return _fenced(
+        addend + tirx.call_llvm_pure_intrin(addend.ty.dtype, HALF_SUMS[lanes_of(addend)], left, right)
+    )
+
+
+def _fenced(words: Any) -> Any:
+    """A vector of 32-bit lanes, behind which LLVM does not look for how it is computed."""
+    lanes = lanes_of(words)
+    floats = tirx.reinterpret(f"float32x{lanes}", words)
     fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
-    return tirx.reinterpret(sums.ty.dtype, fenced)
+    return tirx.reinterpret(words.ty.dtype, fenced)
 
 
 def in_a_lane(words: Any) -> Any:
@@ -77,11 +83,7 @@ def in_a_lane(words: Any) -> Any:
 
 def lane_of(words: Any, lane: int) -> Any:
     """One of the words of a register in all lanes, as instructions read it that take such a lane."""
-    lanes = lanes_of(words)
-    floats = tirx.reinterpret(f"float32x{lanes}", words)
-    fenced = tirx.call_llvm_pure_intrin(floats.ty.dtype, f"llvm.arithmetic.fence.v{lanes}f32", floats)
-    held = tirx.reinterpret(words.ty.dtype, fenced)
-    return tirx.Shuffle([held] * (NEON_LANES // lanes), [lane] * NEON_LANES)
+    return tirx.Shuffle([_fenced(words)] * (NEON_LANES // lanes_of(words)), [lane] * NEON_LANES)
 
 
 def in_vectors(operand: Any) -> list[Any]:

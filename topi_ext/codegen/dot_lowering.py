@@ -42,7 +42,7 @@ _NEON_BYTES = 16
 
 @function_pass
 def lower_dot_products(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Every :func:`dot` of functions that are vectorized and bound to their target, in its instructions."""
+    """Every :func:`.dot_products.dot` of functions, vectorized and bound to their target, as instructions."""
     calls = nodes_of(func.body, Call)
     if not any(is_dot(call) for call in calls):
         return func

@@ -12,6 +12,7 @@ from tvm.s_tir import SBlock
 from tvm_ffi import structural_map
 
 from topi_ext.codegen.passes import function_pass, replaced
+from topi_ext.ir import changed
 
 EXTREME = "extreme"
 """What the names of blocks of :func:`topi_ext.compute.extremes.extreme` begin with."""
@@ -40,17 +41,7 @@ def _infinite(block: SBlock) -> SBlock:
     apart = block.name_hint.endswith(_INIT)
     body = _without_limit(block.body) if apart else block.body
     init = None if block.init is None else _without_limit(block.init)
-    return SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        body,
-        init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return changed(block, body=body, init=init)
 
 
 def _without_limit(statement: Any) -> Any:

@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import as_int, fixed
-from topi_ext.ir import VOLATILE, loads_of, nodes_of, sequence, uses
+from topi_ext.ir import VOLATILE, changed, loads_of, nodes_of, sequence, uses
 
 PART = 256
 """The most additions in a part; adding up the totals then takes 1% of the time of a register tile."""
@@ -251,7 +251,8 @@ def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
     number = tirx.Var(f"{divided.loop_var.name}_part", divided.loop_var.ty)
     start = divided.min + number * part
     rest = divided.min + divided.extent - start
-    inner = _of_turns(divided, start, part if turns and turns % part == 0 else tirx.min(part, rest))
+    whole = turns and turns % part == 0
+    inner = changed(divided, min=start, extent=part if whole else tirx.min(part, rest))
     if guarded or any(fixed(other.extent) is None for other in nest):
         before, after = totals.cleared, tirx.SeqStmt(totals.counted + totals.begun)
     else:
@@ -302,12 +303,6 @@ def _turns_of_part(turns: int | None, additions: int) -> int:
         return most
     even = largest_divisor(turns, most)
     return even if 2 * even > most else most
-
-
-def _of_turns(loop: tirx.For, start: Any, extent: Any) -> tirx.For:
-    return tirx.For(
-        loop.loop_var, start, extent, loop.kind, loop.body, loop.thread_binding, loop.annotations, loop.step
-    )
 
 
 class _Totals:

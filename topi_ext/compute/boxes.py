@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import variable, written
-from topi_ext.compute.sorting import falling_order
+from topi_ext.compute.sorting import COUNTS, entry, place_of, sort_entries, sort_key
 
 _CHUNK = 16
 """Kept boxes that a candidate is compared with at once: one or two vectors."""
@@ -76,48 +76,37 @@ def suppress_every_class(
     number of boxes. Returns int64 (images * classes * most, 3), whose first rows are (image, class, box) of
     the kept boxes by class and falling score, and int64 (1,), the number of these rows.
     """
-    candidates = _candidates(scores, lowest)
     # Of the tensor itself: symbols of the graph have no value inside the function.
     most = scores.shape[2] if most is None else most
-    chosen, number = _Suppression(boxes, candidates, most, suppresses, sides).kept(limit, threshold)
-    return _gather(chosen, number, candidates.classes, most)
+    chosen, number = _Suppression(boxes, scores, most, suppresses, sides).kept(limit, threshold, lowest)
+    return _gather(chosen, number, scores.shape[1], most)
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """The candidate boxes of each group, a class of an image; groups = images * classes.
+def _candidates(scores: te.Tensor, lowest: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+    """The boxes of each group, a class of an image, whose scores are above the scalar ``lowest``.
 
-    ``valid`` counts them: int32 (groups,). ``scores``, int32 ``indices`` of the boxes, and ``order``, the
-    int32 positions of the candidates by falling score, are (groups, boxes).
+    By falling score, as entries of :mod:`topi_ext.compute.sorting`, (images * classes, boxes), and how many
+    there are, int32 (images * classes,).
     """
-
-    classes: Any
-    scores: te.Tensor
-    indices: te.Tensor
-    valid: te.Tensor
-    order: te.Tensor
-
-
-def _candidates(scores: te.Tensor, lowest: te.Tensor) -> _Candidates:
-    """The boxes whose scores (images, classes, boxes) are above the scalar ``lowest``."""
     images, classes, count = scores.shape
     groups = images * classes
 
-    def collect(scores: Any, lowest: Any, found: Any, indices: Any, valid: Any) -> None:
+    def collect(scores: Any, lowest: Any, entries: Any, valid: Any, other: Any, counts: Any) -> None:
         with T.parallel(0, groups) as group:
             number = variable()
             number[0] = T.int32(0)
             with T.serial(0, count) as box:
                 score = scores[group // classes, group % classes, box]
                 with T.If(score > lowest[()]), T.Then():
-                    found[group, number[0]] = score
-                    indices[group, number[0]] = box.astype("int32")
+                    entries[group, number[0]] = entry(sort_key(score, largest=True), box)
                     number[0] = number[0] + 1
+            sort_entries(entries, other, counts, group, number[0])
             valid[group] = number[0]
 
-    listed = [((groups, count), scores.dtype), ((groups, count), "int32"), ((groups,), "int32")]
-    found, indices, valid = written("candidates", [scores, lowest], listed, collect)
-    return _Candidates(classes, found, indices, valid, falling_order(found, valid))
+    entries = ((groups, count), "int64")
+    outputs = [entries, ((groups,), "int32"), entries, ((groups, COUNTS), "int32")]
+    found, valid, *_ = written("candidates", [scores, lowest], outputs, collect)
+    return found, valid
 
 
 @dataclass(frozen=True)
@@ -125,17 +114,17 @@ class _Suppression:
     """The suppression of the candidates of every group, each group in one thread."""
 
     boxes: te.Tensor
-    candidates: _Candidates
+    scores: te.Tensor
     most: Any
     suppresses: Rule
     sides: ToCorners
 
-    def kept(self, limit: te.Tensor, threshold: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+    def kept(self, limit: te.Tensor, threshold: te.Tensor, lowest: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
         """The indices of the kept boxes, int32 (groups, at least most), and their number, int64 (groups,)."""
-        groups, dtype = self.candidates.valid.shape[0], self.boxes.dtype
+        found, valid = _candidates(self.scores, lowest)
+        groups, dtype = valid.shape[0], self.boxes.dtype
         room = self.most + _CHUNK
-        found = self.candidates
-        inputs = [self.boxes, found.scores, found.indices, found.valid, found.order, limit, threshold]
+        inputs = [self.boxes, self.scores, found, valid, limit, threshold]
         outputs = [((groups, 4, room), dtype), ((groups, room), "int32"), ((groups,), "int64")]
 
         def choose(*buffers: Any) -> None:
@@ -150,14 +139,14 @@ class _Suppression:
         """Go through the candidates of a group by falling score, and keep those that no kept one
         suppresses.
         """
-        dtype = self.boxes.dtype
+        dtype, classes = self.boxes.dtype, self.scores.shape[1]
         candidate, next_chunk, hit = variable(), variable(), variable()
         box, score = [variable(dtype) for _ in range(4)], variable(dtype)
 
         def read(place: Any) -> None:
-            score[0] = at.scores[group, place].astype(dtype)
-            image = group // self.candidates.classes
-            corners = [at.boxes[image, at.indices[group, place], corner] for corner in range(4)]
+            image, of_image = group // classes, group % classes
+            score[0] = at.scores[image, of_image, place].astype(dtype)
+            corners = [at.boxes[image, place, corner] for corner in range(4)]
             for side, value in zip(box, self.sides(corners), strict=True):
                 side[0] = value
 
@@ -178,13 +167,13 @@ class _Suppression:
                     at.kept[group, side, at.number[group] + lane] = tirx.const(0.0, dtype)
             for side in range(4):
                 at.kept[group, side, at.number[group]] = box[side][0]
-            at.chosen[group, at.number[group]] = at.indices[group, place]
+            at.chosen[group, at.number[group]] = place
             at.number[group] = at.number[group] + T.int64(1)
 
         at.number[group] = T.int64(0)
         candidate[0] = T.int32(0)
         with T.While(tirx.all(candidate[0] < at.valid[group], at.number[group] < at.limit[()])):
-            place = at.order[group, candidate[0]]
+            place = place_of(at.entries[group, candidate[0]])
             read(place)
             look_for_hit()
             with T.If(hit[0] == 0), T.Then():
@@ -193,13 +182,12 @@ class _Suppression:
 
 
 class _GroupBuffers(NamedTuple):
-    """The buffers of :meth:`_Suppression.kept`: inputs as in :class:`_Candidates`, and what is written."""
+    """The buffers of :meth:`_Suppression.kept`: inputs, and what is written."""
 
     boxes: Any
     scores: Any
-    indices: Any
+    entries: Any
     valid: Any
-    order: Any
     limit: Any
     threshold: Any
     kept: Any

@@ -1,27 +1,23 @@
 """Convolutions: the kernel that was chosen for the workload, around whatever was fused with it."""
 
-import logging
 from typing import NamedTuple
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.target import Target
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import processor_of
+from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
+from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
-from topi_ext.schedule.rule import Rule
 from topi_ext.spaces.any_size import shorter_knobs, whole_tile_knobs
 from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload
 from topi_ext.workload_facts import lanes_are_pixels
 from topi_ext.workload_text import operator_of
-
-_LOG = logging.getLogger(__name__)
 
 
 class _Chosen(NamedTuple):
@@ -34,7 +30,7 @@ class _Chosen(NamedTuple):
     any_size: bool
 
 
-class Convolution(Rule):
+class Convolution(ProcessorRule):
     """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
 
     Where the size of the images is dynamic, the block must be annotated with a typical workload
@@ -45,27 +41,19 @@ class Convolution(Rule):
     def __init__(self, chooser: KernelChooser | None = None) -> None:
         self.chooser = chooser
 
-    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+    def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None where the function is no such convolution."""
-        if not isinstance(func, tirx.PrimFunc) or target.kind.name != "llvm":
+        chooser = self.chooser or KernelChooser(processor)
+        found = self._found(func, chooser)
+        if found is None:
             return None
-        chooser = self.chooser or KernelChooser(processor_of(target))
-        try:
-            found = self._found(func, chooser)
-            if found is None:
-                return None
-            workload, knobs = found.workload, found.choice.knobs
-            if not found.any_size:
-                return schedule(func, workload, knobs)
-            if isinstance(knobs, WinogradKnobs):
-                return schedule_winograd_any_size(func, workload, knobs)
-            sizes = workload, chooser.processor, knobs
-            return schedule_any_size(func, workload, knobs, shorter_knobs(*sizes), whole_tile_knobs(*sizes))
-        except RuntimeError:
-            # What TVM refuses (ScheduleError, or a check of its own) costs speed and no more:
-            # the next rule takes the function.
-            _LOG.debug("not a convolution that can be tiled: %s", func, exc_info=True)
-            return None
+        workload, knobs = found.workload, found.choice.knobs
+        if not found.any_size:
+            return schedule(func, workload, knobs)
+        if isinstance(knobs, WinogradKnobs):
+            return schedule_winograd_any_size(func, workload, knobs)
+        sizes = workload, chooser.processor, knobs
+        return schedule_any_size(func, workload, knobs, shorter_knobs(*sizes), whole_tile_knobs(*sizes))
 
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
         """The kernel that the rule's own chooser has for ``func``, which it was asked to apply."""
@@ -83,6 +71,6 @@ class Convolution(Rule):
         if not typical.is_static or (lanes_are_pixels(typical) and not workload.is_static):
             return None
         winograd = ALGORITHM in annotations
-        if not workload.is_static:
-            return _Chosen(typical, chooser.choose_for_any_size(typical, winograd=winograd), any_size=True)
-        return _Chosen(workload, chooser.choose(typical, winograd=winograd), any_size=False)
+        any_size = not workload.is_static
+        choice = chooser.choose(typical, winograd=winograd, any_size=any_size)
+        return _Chosen(typical if any_size else workload, choice, any_size)

@@ -33,17 +33,3 @@ def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
         Interleaved(),
         LoopNest(),
     ]
-
-
-__all__ = [
-    "Convolution",
-    "IndexSplitting",
-    "Interleaved",
-    "LoopNest",
-    "Product",
-    "RowDots",
-    "Rows",
-    "Transpose",
-    "WindowPooling",
-    "cpu_rules",
-]

@@ -7,7 +7,7 @@ from tvm.s_tir import SBlock as Block
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.ir import substitute, unmarked, with_loops
+from topi_ext.ir import changed, substitute, unmarked, with_loops
 
 _PEELED = "topi_ext.peeled"
 """Loop annotation: conditions on its variable can fail in the last iteration only."""
@@ -33,14 +33,4 @@ def apply_peeling(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _copy(block: Block) -> Block:
     """A copy under another name, as the blocks of a schedule are distinct."""
-    return Block(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        f"{block.name_hint}_last",
-        block.body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return changed(block, name_hint=f"{block.name_hint}_last")

@@ -8,7 +8,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.analysis import get_sblock_read_write_region
 
 from topi_ext.extents import fixed
-from topi_ext.ir import loads_of, sequence, substitute
+from topi_ext.ir import changed, loads_of, sequence, substitute
 
 
 def nests_of(func: tirx.PrimFunc) -> list[Any]:
@@ -48,17 +48,8 @@ def with_nests(
 ) -> tirx.PrimFunc:
     """The function with other loop nests, and with other intermediate buffers if ``buffers`` are given."""
     realize, root = func.body, func.body.block
-    block = SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        sequence(nests),
-        root.init,
-        root.alloc_buffers if buffers is None else buffers,
-        root.match_buffers,
-        root.annotations,
-    )
+    kept = root.alloc_buffers if buffers is None else buffers
+    block = changed(root, body=sequence(nests), alloc_buffers=kept)
     return func.with_body(SBlockRealize(realize.iter_values, realize.predicate, block))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlockRealize
 
-from topi_ext.ir import conjunction, conjuncts, substitute, uses, with_loops
+from topi_ext.ir import changed, conjunction, conjuncts, substitute, uses, with_loops
 from topi_ext.schedule.overlap import PADDED_LANES
 
 
@@ -44,6 +44,4 @@ def shortened(loop: tirx.For, lanes: Any, conditions: list[Any]) -> Any:
     body = SBlockRealize(values, conjunction(conditions), realize.block)
     if int(lanes) == 1:
         return body
-    return tirx.For(
-        loop.loop_var, loop.min, lanes, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
-    )
+    return changed(loop, extent=lanes, body=body)

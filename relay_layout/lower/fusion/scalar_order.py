@@ -13,7 +13,14 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx.buffer import is_buffer_var
 
-from relay_layout.ir import function_attributes, relax_functions, visit_functions, with_functions
+from relay_layout.ir import (
+    function_attributes,
+    relax_functions,
+    visit_functions,
+    with_attributes,
+    with_functions,
+    without_functions,
+)
 from relay_layout.lower.fusion.function_calls import is_function_call
 from topi_ext.ir import nodes_of
 
@@ -49,8 +56,7 @@ def merge_alike(module: tvm.IRModule) -> tvm.IRModule:
     loops = _functions_of_loops(module)
     if not any(map(_scalars, loops.values())):
         return module
-    others = {variable: each for variable, each in module.functions_items() if variable not in loops}
-    rest = with_functions(module, others)
+    rest = without_functions(module, loops)
     return visit_functions(_Added(rest, loops), rest)
 
 
@@ -105,7 +111,7 @@ def _with_parameters(function: tirx.PrimFunc, order: Sequence[int]) -> tirx.Prim
 def _with(call: relax.Call, function: tvm.ir.GlobalVar, arguments: Sequence[Any]) -> relax.Call:
     """The call, of another function and with other arguments."""
     operands = [function, relax.Tuple(arguments), *call.args[2:]]
-    return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
+    return with_attributes(call, operands)
 
 
 @mutator

@@ -17,6 +17,7 @@ from relay_layout.ir import (
     ints,
     is_static,
     operator_name,
+    out_layout,
     shape_of,
 )
 from relay_layout.layout.transform import apply
@@ -71,12 +72,12 @@ def packed_weight(call: relax.Call) -> tuple[Expression, str, int | None]:
     convolution = _with_blocks(operator_name(call), attributes, shapes)
     if convolution is None:
         return weight, kernel_layout, None
-    out_layout = _out_layout(attributes)
-    packed = packed_kernel(convolution, kernel_layout, out_layout)
+    result_layout = out_layout(attributes)
+    packed = packed_kernel(convolution, kernel_layout, result_layout)
     if packed == kernel_layout:
         return weight, kernel_layout, None
     groups, outputs = convolution.groups, convolution.out_channels
-    lanes = padded_lanes(packed, out_layout, groups, outputs)
+    lanes = padded_lanes(packed, result_layout, groups, outputs)
     if not lanes:
         return constant(apply(constant_array(weight), kernel_layout, packed)), packed, None
     plain = "O" + "".join(axis for axis in kernel_layout if axis.isupper() and axis != "O")
@@ -120,7 +121,7 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
         "groups": int(attributes.groups),
         "data_layout": str(attributes.data_layout),
         "kernel_layout": kernel_layout,
-        "out_layout": _out_layout(attributes),
+        "out_layout": out_layout(attributes),
         "out_dtype": str(attributes.out_dtype) if attributes.out_dtype else None,
     }
 
@@ -158,9 +159,9 @@ def chosen_knobs(workload: ConvolutionWorkload, kernels: KernelChooser, any_size
 
     With ``any_size`` those of a kernel for images of dynamic size; None where there is no such kernel.
     """
-    if not any_size:
-        return kernels.choose(workload).knobs
-    return kernels.choose_for_any_size(workload).knobs if suits_any_size(workload) else None
+    if any_size and not suits_any_size(workload):
+        return None
+    return kernels.choose(workload, any_size=any_size).knobs
 
 
 def call_winograd(
@@ -264,7 +265,3 @@ def constant_workload(
         return workload, plain
     merged_weight = merge_groups(plain, workload.groups, whole.groups)
     return replace(workload, groups=whole.groups, kernel_layout=layouts.kernel), merged_weight
-
-
-def _out_layout(attributes: Any) -> str:
-    return str(attributes.out_layout or attributes.data_layout)

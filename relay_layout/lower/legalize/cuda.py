@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
-from relay_layout.ir import Constant, Expression, constant, constant_array, dtype_of, is_static, shape_of
+from relay_layout.ir import (
+    Constant,
+    Expression,
+    constant,
+    constant_array,
+    dtype_of,
+    is_static,
+    out_layout,
+    shape_of,
+)
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
@@ -95,7 +104,7 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarg
     data, weight = call.args
     attributes = call.attrs
     shape = shape_of(data) or ()
-    layouts = {str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)}
+    layouts = {str(attributes.data_layout), out_layout(attributes)}
     static = is_static([*shape, *(shape_of(call) or ())])
     if not static or layouts != {"NHWC"} or not isinstance(weight, Constant):
         return None
@@ -134,7 +143,7 @@ def _is_float32(call: relax.Call) -> bool:
 
 def is_blocked(attributes: Any) -> bool:
     """Are channels of the image or of the result in blocks?"""
-    layouts = (str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout))
+    layouts = (str(attributes.data_layout), out_layout(attributes))
     return any(factor for layout in layouts for _, factor in physical_axes(layout))
 
 
@@ -148,7 +157,7 @@ def _unblocked(builder: relax.BlockBuilder, call: relax.Call, target: CudaTarget
         return None
     plain = apply(constant_array(weight), str(attributes.kernel_layout), "OHWI")
     source = Layout.parse(str(attributes.data_layout))
-    wanted = Layout.parse(str(attributes.out_layout or attributes.data_layout))
+    wanted = Layout.parse(out_layout(attributes))
     moved = emit_transform(builder, data, source, CHANNELS_LAST, dtype)
     same = relax.op.nn.conv2d(
         moved,

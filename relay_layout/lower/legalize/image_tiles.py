@@ -14,7 +14,7 @@ from typing import Any
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from relay_layout.ir import Constant, Expression, is_static, operator_name, shape_of
+from relay_layout.ir import Constant, Expression, is_static, operator_name, out_layout, shape_of
 from relay_layout.layout import Layout
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
@@ -222,7 +222,7 @@ def _tiling(call: relax.Call, tile: int) -> _Tiling | None:
     if data is None or result is None:
         return None
     attributes = call.attrs
-    texts = [str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)]
+    texts = [str(attributes.data_layout), out_layout(attributes)]
     if any(set(Layout.parse(text).blocked_axes) & {"N", "H", "W"} for text in texts):
         return None
     places = [_places(text) for text in texts]

@@ -23,6 +23,7 @@ from relay_layout.ir import (
     dtype_of,
     is_static,
     operator_name,
+    out_layout,
     relax_functions,
     shape_of,
     visit_functions,
@@ -197,7 +198,7 @@ class _PixelRows(RowMutator):
         """The rows of a pointwise convolution; None for others."""
         data, weight = call.args
         attributes, shape, layout = call.attrs, shape_of(data) or (), LAYOUTS[operator_name(call)]
-        layouts = {str(attributes.data_layout), str(attributes.out_layout or attributes.data_layout)}
+        layouts = {str(attributes.data_layout), out_layout(attributes)}
         if layouts != {layout} or not isinstance(weight, Constant):
             return None
         if int(attributes.groups) != 1 or any(map(int, attributes.padding)) or not isinstance(shape[-1], int):

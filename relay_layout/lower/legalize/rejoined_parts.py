@@ -12,8 +12,16 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression, is_static, operator_name, rebuild_functions, shape_of, value_of
-from relay_layout.ops.slice_rules import known_number, known_run
+from relay_layout.ir import (
+    Expression,
+    as_extent,
+    is_static,
+    operator_name,
+    rebuild_functions,
+    shape_of,
+    value_of,
+)
+from relay_layout.ops.slice_rules import known_run
 
 _SLICE = "strided_slice"
 
@@ -111,7 +119,7 @@ def slice_bounds(call: relax.Call) -> Run | None:
         return None
     if any(len(one.fields) != 1 for one in lists):
         return None
-    axis, begin, end, stride = [*(known_number(one.fields[0]) for one in lists), 1][:4]
+    axis, begin, end, stride = [*(as_extent(one.fields[0]) for one in lists), 1][:4]
     if not isinstance(axis, int):
         return None
     bounds = known_run((begin, end, stride), shape[axis % len(shape)])

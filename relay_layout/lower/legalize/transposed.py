@@ -20,6 +20,7 @@ from relay_layout.ir import (
     constant,
     constant_array,
     operator_name,
+    out_layout,
     relax_functions,
     shape_of,
     visit_functions,
@@ -77,12 +78,11 @@ def phased_call(
     """
     data, weight = call.args
     attributes = call.attrs
-    data_layout = str(attributes.data_layout)
-    out_layout = str(attributes.out_layout or data_layout)
+    data_layout, result_layout = str(attributes.data_layout), out_layout(attributes)
     convolution = _convolution(call)
     if convolution is None or not isinstance(weight, Constant):
         return None
-    phases = phases_of(convolution, attributes, data_layout, out_layout)
+    phases = phases_of(convolution, attributes, data_layout, result_layout)
     if phases is None:
         return None
     plain = apply(constant_array(weight), str(attributes.kernel_layout), f"OI{convolution.spatial}")
@@ -102,7 +102,7 @@ def phased_call(
     if not phases.needs_copy:
         return made
     return builder.call_te(
-        partial(spread, phases=phases, out_layout=out_layout),
+        partial(spread, phases=phases, out_layout=result_layout),
         builder.emit(made),
         relax.ShapeExpr(list(shape_of(call) or ())),
         primfunc_name_hint="spread_phases",

@@ -14,8 +14,8 @@ from relay_layout.ir import (
     calls_global,
     is_static,
     with_bindings,
-    with_functions,
     with_main,
+    without_functions,
 )
 
 
@@ -32,8 +32,7 @@ def plan_buffers(module: tvm.IRModule) -> tvm.IRModule:
     }
     if not given:
         return module
-    others = {variable: found for variable, found in module.functions_items() if variable not in given}
-    builder = relax.BlockBuilder(with_functions(module, others))
+    builder = relax.BlockBuilder(without_functions(module, given))
     taking = {
         variable: builder.add_func(_taking(module[variable], buffers), str(variable.name_hint))
         for variable, buffers in given.items()

@@ -8,6 +8,22 @@ Expressions of scripts are taken as they are written. Functions of modules are t
 ``module["main"] = result`` takes.
 """
 
+from relay_layout.relay.dataflow_pattern.constructors import (
+    dominates,
+    has_attr,
+    has_dtype,
+    has_shape,
+    has_type,
+    is_constant,
+    is_expr,
+    is_if,
+    is_let,
+    is_op,
+    is_tuple,
+    is_tuple_get_item,
+    is_var,
+    wildcard,
+)
 from relay_layout.relay.dataflow_pattern.matching import match
 from relay_layout.relay.dataflow_pattern.partitioning import partition
 from relay_layout.relay.dataflow_pattern.patterns import (
@@ -28,20 +44,6 @@ from relay_layout.relay.dataflow_pattern.patterns import (
     TypePattern,
     VarPattern,
     WildcardPattern,
-    dominates,
-    has_attr,
-    has_dtype,
-    has_shape,
-    has_type,
-    is_constant,
-    is_expr,
-    is_if,
-    is_let,
-    is_op,
-    is_tuple,
-    is_tuple_get_item,
-    is_var,
-    wildcard,
 )
 from relay_layout.relay.dataflow_pattern.rewriting import DFPatternCallback, rewrite
 

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from relay_layout.relay.dataflow_pattern import patterns
-from relay_layout.relay.dataflow_pattern.matching import Matched, Matcher
-from relay_layout.relay.dataflow_pattern.patterns import DFPattern
+from relay_layout.relay.dataflow_pattern.matching import Matched, Matcher, Pattern
 from relay_layout.relay.syntax import children, post_order, tree
 
 
@@ -19,7 +17,7 @@ class Group:
 
 
 def find_groups(
-    pattern: DFPattern, root: tree.Expression, check: Callable[[tree.Expression], bool] = lambda expr: True
+    pattern: Pattern, root: tree.Expression, check: Callable[[tree.Expression], bool] = lambda expr: True
 ) -> list[Group]:
     """Matches from the end of ``root`` to its beginning, as far as they can be replaced.
 
@@ -65,7 +63,7 @@ def _body(root: tree.Expression, inputs: set[int]) -> list[tree.Expression]:
     return list(found.values())
 
 
-def _inputs(pattern: DFPattern, matcher: Matcher) -> Iterator[tree.Expression]:
+def _inputs(pattern: Pattern, matcher: Matcher) -> Iterator[tree.Expression]:
     """The operands of a match, each once, in the order in which the pattern names them."""
     inner = {id(part) for parts in matcher.within.values() for part in parts}
     seen: set[int] = set(inner)
@@ -75,7 +73,7 @@ def _inputs(pattern: DFPattern, matcher: Matcher) -> Iterator[tree.Expression]:
             yield expression
 
 
-def _open(pattern: DFPattern, matcher: Matcher, inner: set[int]) -> Iterator[tree.Expression]:
+def _open(pattern: Pattern, matcher: Matcher, inner: set[int]) -> Iterator[tree.Expression]:
     stack, beside = [pattern], []
     while stack:
         current = stack.pop()
@@ -85,23 +83,11 @@ def _open(pattern: DFPattern, matcher: Matcher, inner: set[int]) -> Iterator[tre
         stack.extend(reversed(current.inputs))
         if isinstance(found, str):
             continue
-        if isinstance(current, _LEAVES):
-            if not (isinstance(current, patterns.ExprPattern) and isinstance(found, tree.Constant)):
-                yield found
-        elif _is_open(current):
+        if current.takes_input(found):
+            yield found
+        elif current.is_open:
             yield from children(found)
-        elif isinstance(current, patterns.DominatorPattern):
-            # Beside what leads from the parent to the child; the parent has a pattern of its own.
-            for part in matcher.within[current][1:]:
-                beside += [operand for operand in children(part) if id(operand) not in inner]
+        # Beside what leads from the parent to the child; the parent has a pattern of its own.
+        for part in matcher.within.get(current, [])[1:]:
+            beside += [operand for operand in children(part) if id(operand) not in inner]
     yield from beside
-
-
-_LEAVES = (patterns.ExprPattern, patterns.VarPattern, patterns.WildcardPattern)
-
-
-def _is_open(pattern: DFPattern) -> bool:
-    """Whether a pattern leaves open what the operands are."""
-    if isinstance(pattern, patterns.CallPattern):
-        return pattern.args is None
-    return isinstance(pattern, patterns.TuplePattern) and pattern.fields is None

@@ -5,8 +5,9 @@ from typing import Any
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.asking import ask
+from relay_layout.relay.dataflow_pattern.attributes import plain
 from relay_layout.relay.dataflow_pattern.groups import Group, find_groups
-from relay_layout.relay.dataflow_pattern.patterns import DFPattern, plain
+from relay_layout.relay.dataflow_pattern.matching import Pattern
 from relay_layout.relay.expression import Function
 from relay_layout.relay.syntax import children, post_order, tree
 from relay_layout.relay.trees.matchable import as_matchable
@@ -17,7 +18,7 @@ PARTITIONED = "PartitionedFromPattern"
 
 
 def partition(
-    pattern: DFPattern,
+    pattern: Pattern,
     expr: Any,
     attrs: Mapping[str, Any] | None = None,
     check: Callable[[Any], bool] = lambda expr: True,

@@ -1,29 +1,25 @@
-"""Patterns of expressions. What they match is told by :mod:`relay_layout.relay.dataflow_pattern.matching`."""
+"""Patterns of expressions, and what each of them matches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeAlias
 
-import tvm
-
 from relay_layout.errors import ModelError
+from relay_layout.relay.dataflow_pattern.attributes import has_attribute, plain
+from relay_layout.relay.dataflow_pattern.matching import Matcher, Pattern, match
+from relay_layout.relay.dataflow_pattern.partitioning import partition
 from relay_layout.relay.expression import TensorType, dtype_text
-from relay_layout.relay.operators import TABLE, did_you_mean
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import children, structurally_equal, tree
 
 Patterns: TypeAlias = "tuple[DFPattern, ...]"
 
+_COMMUTATIVE = ("add", "multiply")
 
-class DFPattern:
+
+class DFPattern(Pattern):
     """A pattern. One that stands at several places of another matches the same expression at all of them."""
-
-    @property
-    def inputs(self) -> Patterns:
-        """The patterns that it is made of, in the order in which they are matched."""
-        return ()
 
     def __call__(self, *args: DFPattern | None) -> CallPattern:
         """A call of what this matches; ``None`` alone stands for any arguments."""
@@ -33,16 +29,16 @@ class DFPattern:
         return AltPattern(self, other)
 
     def __add__(self, other: DFPattern) -> CallPattern:
-        return is_op("add")(self, other)
+        return ExprPattern("add")(self, other)
 
     def __sub__(self, other: DFPattern) -> CallPattern:
-        return is_op("subtract")(self, other)
+        return ExprPattern("subtract")(self, other)
 
     def __mul__(self, other: DFPattern) -> CallPattern:
-        return is_op("multiply")(self, other)
+        return ExprPattern("multiply")(self, other)
 
     def __truediv__(self, other: DFPattern) -> CallPattern:
-        return is_op("divide")(self, other)
+        return ExprPattern("divide")(self, other)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
         """The same with attributes of these values, of a call, an operator ("TOpPattern") or a function."""
@@ -66,12 +62,11 @@ class DFPattern:
 
     def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
         """The same where all that reads ``parent`` leads to it, through nothing but ``path``."""
-        return DominatorPattern(parent, path if path is not None else wildcard(), self)
+        return DominatorPattern(parent, path if path is not None else WildcardPattern(), self)
 
     def match(self, expr: Any) -> bool:
         """Whether an expression has this form."""
-        # By its name, for matching takes patterns.
-        return bool(import_module("relay_layout.relay.dataflow_pattern.matching").match(self, expr))
+        return match(self, expr)
 
     def partition(
         self,
@@ -80,8 +75,7 @@ class DFPattern:
         check: Callable[[Any], bool] = lambda expr: True,
     ) -> Any:
         """An expression with calls of functions in the place of what matches; see :func:`partition`."""
-        partitioning = import_module("relay_layout.relay.dataflow_pattern.partitioning")
-        return partitioning.partition(self, expr, attrs, check)
+        return partition(self, expr, attrs, check)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +84,16 @@ class ExprPattern(DFPattern):
 
     expr: tree.Expression | str
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The operator of the name, or the same expression."""
+        if isinstance(self.expr, str) or isinstance(expression, str):
+            return isinstance(expression, str) and expression == self.expr
+        return self.expr is expression or structurally_equal(self.expr, expression)
+
+    def takes_input(self, found: tree.Expression) -> bool:
+        """Unless it is a constant."""
+        return not isinstance(found, tree.Constant)
+
 
 @dataclass(frozen=True, eq=False)
 class VarPattern(DFPattern):
@@ -97,15 +101,31 @@ class VarPattern(DFPattern):
 
     name: str = ""
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """Variables of the name."""
+        return isinstance(expression, tree.Var) and self.name in ("", expression.name)
+
+    def takes_input(self, found: tree.Expression) -> bool:
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class ConstantPattern(DFPattern):
     """A constant."""
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        return isinstance(expression, tree.Constant)
+
 
 @dataclass(frozen=True, eq=False)
 class WildcardPattern(DFPattern):
     """Anything."""
+
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        return True
+
+    def takes_input(self, found: tree.Expression) -> bool:
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +140,19 @@ class CallPattern(DFPattern):
         """The callee, then the arguments."""
         return (self.op, *(self.args or ()))
 
+    @property
+    def is_open(self) -> bool:
+        """Without arguments."""
+        return self.args is None
+
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The operands of sums and products in either order."""
+        if not isinstance(expression, tree.Call) or not matcher.visit(self.op, expression.op):
+            return False
+        if self.args is None or matcher.visit_all(self.args, expression.args):
+            return True
+        return expression.op in _COMMUTATIVE and matcher.visit_all(self.args, expression.args[::-1])
+
 
 @dataclass(frozen=True, eq=False)
 class FunctionPattern(DFPattern):
@@ -132,6 +165,13 @@ class FunctionPattern(DFPattern):
     def inputs(self) -> Patterns:
         """The parameters, then the body."""
         return (*(self.params or ()), self.body)
+
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The parameters, and the body."""
+        if not isinstance(expression, tree.Function):
+            return False
+        fits = self.params is None or matcher.visit_all(self.params, expression.params)
+        return fits and matcher.visit(self.body, expression.body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +187,10 @@ class IfPattern(DFPattern):
         """The condition and both sides."""
         return (self.cond, self.true_branch, self.false_branch)
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The condition and both sides."""
+        return isinstance(expression, tree.If) and matcher.visit_all(self.inputs, children(expression))
+
 
 @dataclass(frozen=True, eq=False)
 class LetPattern(DFPattern):
@@ -161,6 +205,12 @@ class LetPattern(DFPattern):
         """The variable, the value and the body."""
         return (self.var, self.value, self.body)
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The variable, the value and the body."""
+        if not isinstance(expression, tree.Let):
+            return False
+        return matcher.visit_all(self.inputs, (expression.var, expression.value, expression.body))
+
 
 @dataclass(frozen=True, eq=False)
 class TuplePattern(DFPattern):
@@ -172,6 +222,17 @@ class TuplePattern(DFPattern):
     def inputs(self) -> Patterns:
         """The fields."""
         return tuple(self.fields or ())
+
+    @property
+    def is_open(self) -> bool:
+        """Without fields."""
+        return self.fields is None
+
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The fields."""
+        if not isinstance(expression, tree.Tuple):
+            return False
+        return self.fields is None or matcher.visit_all(self.fields, expression.fields)
 
     def __getitem__(self, index: int) -> TupleGetItemPattern:
         if self.fields is not None and not 0 <= index < len(self.fields):
@@ -194,6 +255,13 @@ class TupleGetItemPattern(DFPattern):
         """The tuple."""
         return (self.tuple,)
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The place and the tuple."""
+        if not isinstance(expression, tree.TupleGetItem):
+            return False
+        is_place = self.index is None or self.index == expression.index
+        return is_place and matcher.visit(self.tuple, expression.tuple_value)
+
 
 @dataclass(frozen=True, eq=False)
 class AltPattern(DFPattern):
@@ -206,6 +274,10 @@ class AltPattern(DFPattern):
     def inputs(self) -> Patterns:
         """Both."""
         return (self.left, self.right)
+
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The first that matches."""
+        return matcher.visit(self.left, expression) or matcher.visit(self.right, expression)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,26 +296,58 @@ class AttrPattern(_Constrained):
 
     attrs: Mapping[str, Any]
 
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The values, as they are written or by default."""
+        if not matcher.visit(self.pattern, expression):
+            return False
+        return all(has_attribute(expression, name, value) for name, value in self.attrs.items())
+
 
 @dataclass(frozen=True, eq=False)
-class TypePattern(_Constrained):
+class _Typed(_Constrained):
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The type; what has none does not match."""
+        if isinstance(expression, str) or not matcher.visit(self.pattern, expression):
+            return False
+        try:
+            return self._takes(expression.checked_type)
+        except ModelError:
+            return False
+
+    def _takes(self, kind: tree.RelayType) -> bool:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class TypePattern(_Typed):
     """What has a type."""
 
     type: tree.RelayType
 
+    def _takes(self, kind: tree.RelayType) -> bool:
+        return kind == self.type
+
 
 @dataclass(frozen=True, eq=False)
-class DataTypePattern(_Constrained):
+class DataTypePattern(_Typed):
     """A tensor of a data type."""
 
     dtype: str
 
+    def _takes(self, kind: tree.RelayType) -> bool:
+        return isinstance(kind, tree.TensorType) and kind.dtype == self.dtype
+
 
 @dataclass(frozen=True, eq=False)
-class ShapePattern(_Constrained):
+class ShapePattern(_Typed):
     """A tensor of a shape."""
 
     shape: Sequence[Any]
+
+    def _takes(self, kind: tree.RelayType) -> bool:
+        # As types have it.
+        wanted: tree.TensorType = TensorType(tuple(map(plain, self.shape)))
+        return isinstance(kind, tree.TensorType) and kind.shape == wanted.shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,92 +363,11 @@ class DominatorPattern(DFPattern):
         """The parent and the child; the path matches any number of expressions."""
         return (self.parent, self.child)
 
-
-def is_op(op_name: str) -> DFPattern:
-    """An operator; call it with patterns of its operands. ModelError for a name that Relay does not have."""
-    if op_name not in TABLE:
-        raise ModelError(f"is_op('{op_name}'): Relay has no such operator{did_you_mean(op_name)}")
-    return ExprPattern(op_name)
-
-
-def is_expr(expr: tree.Expression) -> DFPattern:
-    """What is structurally the same as an expression."""
-    return ExprPattern(expr)
-
-
-def is_var(name: str = "") -> DFPattern:
-    """A variable, or the one of a name."""
-    return VarPattern(name)
-
-
-def is_constant() -> DFPattern:
-    """A constant."""
-    return ConstantPattern()
-
-
-def wildcard() -> DFPattern:
-    """Anything."""
-    return WildcardPattern()
-
-
-def is_tuple(fields: Sequence[DFPattern] | None) -> TuplePattern:
-    """A tuple of these fields, or of any for None."""
-    return TuplePattern(None if fields is None else list(fields))
-
-
-def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> DFPattern:
-    """A field of a tuple, or any of its fields."""
-    return TupleGetItemPattern(tuple_value, index)
-
-
-def is_if(cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> DFPattern:
-    """A branch."""
-    return IfPattern(cond, true_branch, false_branch)
-
-
-def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> DFPattern:
-    """A binding by ``let``."""
-    return LetPattern(var, value, body)
-
-
-def has_type(ttype: tree.RelayType, pattern: DFPattern | None = None) -> DFPattern:
-    """What has a type."""
-    return (pattern or wildcard()).has_type(ttype)
-
-
-def has_dtype(dtype: Any, pattern: DFPattern | None = None) -> DFPattern:
-    """A tensor of a data type."""
-    return (pattern or wildcard()).has_dtype(dtype)
-
-
-def has_shape(shape: Sequence[Any], pattern: DFPattern | None = None) -> DFPattern:
-    """A tensor of a shape."""
-    return (pattern or wildcard()).has_shape(shape)
-
-
-def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> DFPattern:
-    """What has attributes of these values."""
-    return (pattern or wildcard()).has_attr(attrs)
-
-
-def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DFPattern:
-    """``child`` where every reader of ``parent`` leads to it, through nothing but ``path``."""
-    return DominatorPattern(parent, path, child)
-
-
-def plain(value: Any) -> Any:
-    """A value of an attribute, of a script or of a call, in one form for both."""
-    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
-        return plain(value.value)
-    if isinstance(value, list | tuple | tvm.ir.Array):
-        return tuple(map(plain, value))
-    return str(value) if isinstance(value, str | tvm.DataType) else value
-
-
-def shape_of_pattern(shape: Sequence[Any]) -> tuple[int | None, ...]:
-    """A shape as types have it."""
-    kind: tree.TensorType = TensorType(tuple(map(plain, shape)))
-    return kind.shape
+    def matches(self, matcher: Matcher, expression: Any) -> bool:
+        """The child, and the nearest parent from which everything leads to it by way of the path."""
+        if isinstance(expression, str) or not matcher.visit(self.child, expression):
+            return False
+        return matcher.dominated(self, self.parent, self.path, expression)
 
 
 def _pattern(argument: Any) -> DFPattern:

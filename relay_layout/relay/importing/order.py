@@ -4,7 +4,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Expression, bindings_of, function_attributes, rebuild_functions
+from relay_layout.ir import Expression, bindings_of, function_attributes, rebuild_functions, with_attributes
 
 
 def canonical_order(module: tvm.IRModule) -> tvm.IRModule:
@@ -41,7 +41,7 @@ def _renamed(expression: Expression, new: dict[relax.Var, relax.Var]) -> Express
         return new.get(expression, expression)
     if isinstance(expression, relax.Call):
         arguments = [_renamed(argument, new) for argument in expression.args]
-        return relax.Call(expression.op, arguments, expression.attrs, expression.ty_args, expression.span)
+        return with_attributes(expression, arguments)
     if isinstance(expression, relax.Tuple):
         return relax.Tuple([_renamed(element, new) for element in expression.fields])
     if isinstance(expression, relax.TupleGetItem):

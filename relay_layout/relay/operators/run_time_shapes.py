@@ -34,6 +34,7 @@ from relay_layout.relay.operators.operator import Operator, Scope, extents, rank
 from relay_layout.relay.operators.rearranging import SYMBOLIC_BROADCAST
 from relay_layout.relay.operators.reshape_codes import divided, new_shape, prod_of
 from relay_layout.relay.operators.resizing import RESIZE2D_SIGNATURE, resized
+from relay_layout.relay.operators.sorting import topk_results
 
 
 def _of_one_value(scope: Scope, shape: Expression, value: Expression, dtype: str) -> Expression:
@@ -201,10 +202,6 @@ def _topk(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Ex
     return {"both": relax.Tuple(results), "values": results[0], "indices": results[1]}[given.ret_type]
 
 
-def _topk_results(operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    return 2 if attributes.get("ret_type", "both") == "both" else None
-
-
 def _one_hot(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     indices, on, off, depth = operands
     rank = rank_of(indices) + 1
@@ -304,7 +301,7 @@ ROWS = (
         "TopkAttrs",
         signature="data, k, axis=-1, ret_type='both', is_ascend=False, dtype='int32'",
         prepare=_prepare_topk,
-        results=_topk_results,
+        results=topk_results,
     ),
     Operator(
         "dyn.one_hot",

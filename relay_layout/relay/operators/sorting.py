@@ -70,7 +70,8 @@ def _export_topk(call: relax.Call) -> Mapping[str, Any]:
     }
 
 
-def _topk_results(operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+def topk_results(operands: Sequence[Any], attributes: Mapping[str, Any]) -> int | None:
+    """How many tensors "topk" gives: values and places, or one of them."""
     return 2 if attributes.get("ret_type", "both") == "both" else None
 
 
@@ -222,7 +223,7 @@ ROWS = (
         _topk,
         "TopkAttrs",
         signature="data, k=1, axis=-1, ret_type='both', is_ascend=False, dtype='int32'",
-        results=_topk_results,
+        results=topk_results,
         relax_names=("topk",),
         export=_export_topk,
     ),

@@ -80,9 +80,12 @@ def _pooled_regions(
         zero = tirx.const(0, "int32")
         return te.min(te.max(start, zero), bounds[where]), te.min(te.max(stop, zero), bounds[where])
 
+    def bin_of(index: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+        """Its first row and the one after its last, and the same of columns."""
+        return (*edges(index[0], 0, index[axes[0]]), *edges(index[0], 1, index[axes[1]]))
+
     def pool(*index: Any) -> Any:
-        top, bottom = edges(index[0], 0, index[axes[0]])
-        left, right = edges(index[0], 1, index[axes[1]])
+        top, bottom, left, right = bin_of(index)
         row = te.reduce_axis((0, bottom - top), "row")
         column = te.reduce_axis((0, right - left), "column")
         image = te.max(
@@ -97,8 +100,7 @@ def _pooled_regions(
     pooled = te.compute(shape, pool, name="roi_pool")
 
     def unless_empty(*index: Any) -> Any:
-        top, bottom = edges(index[0], 0, index[axes[0]])
-        left, right = edges(index[0], 1, index[axes[1]])
+        top, bottom, left, right = bin_of(index)
         empty = tirx.any(bottom <= top, right <= left)
         return tirx.if_then_else(empty, tirx.const(0, data.dtype), pooled(*index))
 

@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.ir import Expression, dtype_of, operator_name, rebuild_functions, value_of
+from relay_layout.ir import Expression, dtype_of, operator_name, rebuild_functions, value_of, with_operands
 from relay_layout.ops.table import TABLE
 
 
@@ -34,7 +34,7 @@ class _Copier(PyExprMutator):
         if TABLE.get(operator_name(call)) is not _ELEMENTWISE:
             return call
         operands = [self._own(operand) for operand in call.args]
-        return relax.Call(call.op, operands, call.attrs, call.ty_args)
+        return with_operands(call, operands)
 
     def _own(self, operand: Expression) -> Expression:
         cast = value_of(self, operand)
@@ -45,4 +45,4 @@ class _Copier(PyExprMutator):
         if operand not in self._read:
             self._read.add(operand)
             return operand
-        return self.builder_.emit(relax.Call(cast.op, list(cast.args), cast.attrs, cast.ty_args))
+        return self.builder_.emit(with_operands(cast, cast.args))

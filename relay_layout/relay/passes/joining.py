@@ -16,6 +16,7 @@ from relay_layout.ir import (
     dtype_of,
     ints,
     operator_name,
+    out_layout,
     same_extent,
     same_extents,
     shape_of,
@@ -187,8 +188,7 @@ def convolution(call: relax.Call, bound: Bound) -> Root | None:
     del bound
     if operator_name(call) != "nn.conv2d" or int(call.attrs.groups) != 1:
         return None
-    kernel = str(call.attrs.kernel_layout)
-    out = str(call.attrs.out_layout or call.attrs.data_layout)
+    kernel, out = str(call.attrs.kernel_layout), out_layout(call.attrs)
     if not (kernel.isupper() and out.isupper()):
         return None
     return _root(call, call.args[1], out.index("C"), kernel.index("O"))

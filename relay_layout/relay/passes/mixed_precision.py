@@ -23,6 +23,7 @@ from relay_layout.ir import (
     simplify_bindings,
     value_of,
     with_attributes,
+    with_body,
     with_operands,
 )
 from relay_layout.relay.importing.operation import reason
@@ -89,7 +90,7 @@ def _mixed(function: relax.Function, dtype: str, missing: Missing, keeps_results
     wanted = function.ret_ty if keeps_results else None
     body = mixing.ended(found.body, wanted)
     returned = body.body.ty if wanted is None else wanted
-    return relax.Function(function.params, body, returned, function.is_pure, function.attrs)
+    return with_body(function, body, returned=returned)
 
 
 @mutator

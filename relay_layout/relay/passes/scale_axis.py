@@ -9,6 +9,7 @@ from relay_layout.ir import (
     Expression,
     is_static,
     operator_name,
+    out_layout,
     rebuild_functions,
     shape_of,
     simplify_bindings,
@@ -58,7 +59,7 @@ class _Folder(PyExprMutator):
             if convolution is None or operator_name(convolution) != "nn.conv2d":
                 continue
             attributes = convolution.attrs
-            out = str(attributes.out_layout or attributes.data_layout)
+            out = out_layout(attributes)
             kernel = str(attributes.kernel_layout)
             vector = self._vector(factor, out)
             channels = dict(zip(out, shape_of(data) or (), strict=False)).get("C")

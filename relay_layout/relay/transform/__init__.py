@@ -54,7 +54,7 @@ from relay_layout.relay.transform.normal_forms import (
     ToGraphNormalForm,
 )
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite.branches import each_branch
+from relay_layout.rewrite.branches_inside import each_branch
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target

@@ -12,7 +12,7 @@ from tvm.target import Target
 
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened, without_detour
 from topi_ext.ir import nodes_of
-from topi_ext.rules.cpu import LoopNest
+from topi_ext.schedule.cpu.loops import LoopNest
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, 1.00390625, 1.01171875, 65504.0]
 """Among them two that lie halfway between neighbours, one above and one below an even number."""

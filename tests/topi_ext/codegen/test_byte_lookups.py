@@ -10,7 +10,7 @@ from kernel_harness import compile_function, cpu_features, host_cpus, prim_func,
 from tvm import te
 
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
-from topi_ext.rules.cpu import LoopNest
+from topi_ext.schedule.cpu.loops import LoopNest
 
 TABLE = np.random.default_rng(5).permutation(256).astype("uint8")
 CPUS = [*host_cpus(), *(["znver4"] if "avx512_vbmi" in cpu_features() else [])]

@@ -9,7 +9,7 @@ import tvm
 from kernel_harness import compile_function, host_cpus, prim_func, target_for
 from tvm import te, tirx
 
-from topi_ext.rules.cpu import LoopNest
+from topi_ext.schedule.cpu.loops import LoopNest
 
 COUNT = 37
 NUMBERS = np.where(np.arange(COUNT) % 3, np.linspace(-9, 9, COUNT), np.nan).astype("float32")

@@ -21,7 +21,7 @@ from tvm_ffi import structural_equal, structural_walk
 from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts
 from topi_ext.compute import transcendental
 from topi_ext.ir import nodes_of
-from topi_ext.rules.cpu import LoopNest
+from topi_ext.schedule.cpu.loops import LoopNest
 
 
 def chain(x: te.Tensor, y: te.Tensor) -> te.Tensor:

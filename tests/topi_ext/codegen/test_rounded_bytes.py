@@ -10,7 +10,7 @@ from kernel_harness import compile_function, host_cpus, prim_func, target_for
 from tvm import te, tirx
 
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
-from topi_ext.rules.cpu import LoopNest
+from topi_ext.schedule.cpu.loops import LoopNest
 
 SPECIAL = [np.nan, np.inf, -np.inf, 3e9, -3e9, 255.4, 255.5, 300.0, -0.5, -0.6, 126.5, 127.5, -129.5, -128.5]
 NUMBERS = np.array([*SPECIAL, *np.arange(-200, 300) / 2], "float32")

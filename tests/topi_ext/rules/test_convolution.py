@@ -34,7 +34,7 @@ from tvm.target import Target
 from topi_ext.compute import conv2d
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.rules.cpu import Convolution
+from topi_ext.rules.convolution import Convolution
 from topi_ext.schedule.cpu.direct import schedule_convolution
 
 CPU = host_cpus()[-1]

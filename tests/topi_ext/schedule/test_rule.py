@@ -10,8 +10,9 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.compute.depthwise import depthwise_conv2d
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import DepthwiseConvolution
-from topi_ext.rules.cpu import LoopNest, cpu_rules
+from topi_ext.rules.cpu import cpu_rules
 from topi_ext.rules.cuda import CudaRule, cuda_rules
+from topi_ext.schedule.cpu.loops import LoopNest
 from topi_ext.schedule.rule import Rule
 
 CHIP = MULTIPROCESSORS["sm_80"]

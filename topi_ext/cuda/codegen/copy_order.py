@@ -14,6 +14,7 @@ from tvm_ffi import structural_map
 
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, with_body
+from topi_ext.ir import changed
 
 COMMIT_COPIES, WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
@@ -31,22 +32,32 @@ def order_copies(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _ordered(loop: tirx.For) -> Any:
-    parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
-    keys = [part.attr_key if isinstance(part, tirx.AttrStmt) else "" for part in parts]
-    if keys != [COMMIT_COPIES, WAIT_FOR_COPIES]:
+    parts = copies_and_products(loop)
+    if parts is None:
         return loop
     group, products = parts
-    copies = flat(group.body)
-    count = products.body
-    waited = flat(count.body)
+    copies, waited = flat(group.body), flat(products.body.body)
     if not is_barrier(copies[0]) or not is_barrier(waited[0]):
         return loop
     copies = [one for copy in copies[1:] for one in _apart(copy)]
-    commit = tirx.AttrStmt(group.node, group.attr_key, group.value, tirx.Evaluate(0))
+    commit = changed(group, body=tirx.Evaluate(0))
     body = [waited[0], *_spread(waited[1:], copies), commit]
-    # The copies of this turn are not under way yet.
-    count = tirx.AttrStmt(count.node, count.attr_key, count.value - 1, tirx.SeqStmt(body))
-    return with_body(loop, tirx.AttrStmt(products.node, products.attr_key, products.value, count))
+    return with_body(loop, before_copies(products, tirx.SeqStmt(body)))
+
+
+def copies_and_products(loop: tirx.For) -> tuple[tirx.AttrStmt, tirx.AttrStmt] | None:
+    """What a loop over tiles does in each turn: copies, as a group, and what waits for those of an earlier
+    turn; None for other loops.
+    """
+    parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
+    keys = [part.attr_key if isinstance(part, tirx.AttrStmt) else "" for part in parts]
+    return (parts[0], parts[1]) if keys == [COMMIT_COPIES, WAIT_FOR_COPIES] else None
+
+
+def before_copies(products: tirx.AttrStmt, body: Any) -> tirx.AttrStmt:
+    """The products with another body, in front of the copies of their turn: one group fewer is under way."""
+    count = products.body
+    return changed(products, body=changed(count, value=count.value - 1, body=body))
 
 
 def _apart(statement: Any) -> list[Any]:

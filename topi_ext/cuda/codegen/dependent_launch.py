@@ -23,7 +23,7 @@ from topi_ext.cuda.codegen.copy_order import COMMIT_COPIES
 from topi_ext.cuda.codegen.device_functions import call_void
 from topi_ext.cuda.codegen.statements import flat, holds, is_call
 from topi_ext.cuda.multiprocessor import multiprocessor_of
-from topi_ext.ir import sequence
+from topi_ext.ir import changed, sequence
 
 _LAUNCH_PARAMETERS = "tirx.kernel_launch_params"
 _DEPENDENT = "tirx.use_programtic_dependent_launch"
@@ -140,7 +140,7 @@ def _around(group: Any, copies: list[Any]) -> list[Any]:
     """The group of these copies alone. One of no copies is committed all the same: groups are counted."""
     body = sequence(copies or [tirx.Evaluate(0)])
     if isinstance(group, tirx.AttrStmt):
-        return [tirx.AttrStmt(group.node, group.attr_key, group.value, body)]
+        return [changed(group, body=body)]
     return [tirx.IfThenElse(group.condition, body, None)] if copies else []
 
 

@@ -54,9 +54,9 @@ class Intrinsics:
 
 @cache
 def intrinsics(instruction: str, dtype: str = "float16", capability: int = 80) -> Intrinsics:
-    """The intrinsics of "mma" on what :data:`MULTIPLICATIONS` names, or of "wmma" on float16 with float32
-    sums; right operands are stored by columns. ``capability`` is that of the architecture: on sm_75 "mma"
-    takes more and smaller instructions for the same fragments.
+    """The intrinsics of "mma" on what :data:`.multiplication.MULTIPLICATIONS` names, or of "wmma" on float16
+    with float32 sums; right operands are stored by columns. ``capability`` is that of the architecture: on
+    sm_75 "mma" takes more and smaller instructions for the same fragments.
     """
     kind = multiplication(dtype)
     if instruction == "wmma":
@@ -182,9 +182,7 @@ def _multiply(kind: Multiplication, shape: str) -> Pair:
             total = list(lane_of(i, j))
             one = left[lane_of(i, k, kind.run)]
             two = right[right_lane_of(j, k, kind.run)]
-            if kind.left != kind.sums:
-                one, two = one.astype(kind.sums), two.astype(kind.sums)
-            T.buffer_store(sums, sums[tuple(total)] + one * two, total)
+            T.buffer_store(sums, sums[tuple(total)] + one.astype(kind.sums) * two.astype(kind.sums), total)
 
         elements((SIDE, SIDE, kind.depth), "SSR", element)
 

@@ -8,7 +8,7 @@ from tvm.ir import Call, Op
 from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.codegen.device_functions import called
-from topi_ext.ir import nodes_of
+from topi_ext.ir import changed, nodes_of
 
 ASYNC_COPY = Op.get("tirx.s_tir.cp_async_raw")
 """Copies from global to shared memory, while the thread goes on."""
@@ -45,7 +45,7 @@ def holds(statement: Any, kind: Any, accept: Callable[[Any], bool]) -> bool:
 def with_body(loop: tirx.For, body: Any, annotations: Any = None) -> tirx.For:
     """The loop around another body, with other annotations where they are given."""
     kept = loop.annotations if annotations is None else annotations
-    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, kept)
+    return changed(loop, body=body, annotations=kept)
 
 
 def barrier() -> tirx.Evaluate:

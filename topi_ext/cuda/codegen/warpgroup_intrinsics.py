@@ -42,9 +42,7 @@ def warpgroup_intrinsic(dtype: str, columns: int, row_bytes: int) -> str:
         def element(i: Any, j: Any, k: Any) -> None:
             place = [j // SIDE, *lane_of(i, j % SIDE)]
             one, two = left[lane_of(i, k, kind.run) if loaded else (i, k)], right[j, k]
-            if kind.left != kind.sums:
-                one, two = one.astype(kind.sums), two.astype(kind.sums)
-            T.buffer_store(sums, sums[tuple(place)] + one * two, place)
+            T.buffer_store(sums, sums[tuple(place)] + one.astype(kind.sums) * two.astype(kind.sums), place)
 
         elements((SIDE, columns, kind.depth), "SSR", element)
 

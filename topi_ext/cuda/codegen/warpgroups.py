@@ -17,6 +17,7 @@ from tvm_ffi import structural_map, structural_walk
 from topi_ext.codegen.passes import function_pass
 from topi_ext.cuda.codegen.bulk_copies import is_copy
 from topi_ext.cuda.codegen.bulk_order import order_bulk_copies
+from topi_ext.cuda.codegen.copy_order import before_copies, copies_and_products
 from topi_ext.cuda.codegen.fragments import THREAD_EXTENT
 from topi_ext.cuda.codegen.statements import flat, holds, is_barrier, is_call, with_body
 from topi_ext.cuda.codegen.tensor_functions import SHARED
@@ -33,10 +34,9 @@ from topi_ext.cuda.codegen.wgmma import (
     wait,
 )
 from topi_ext.cuda.multiprocessor import multiprocessor_of
-from topi_ext.ir import nodes_of
+from topi_ext.ir import changed, nodes_of
 
 _REGISTERS = Op.get("tirx.buffer_data")
-_COMMIT_COPIES, _WAIT_FOR_COPIES = "async_commit_queue_scope", "async_wait_queue_scope"
 
 
 @function_pass
@@ -81,18 +81,13 @@ def _has_wgmma(func: tirx.PrimFunc) -> bool:
 
 def _copying_behind(loop: tirx.For) -> Any:
     """The loop over tiles with its copies last, without the barrier in front of them."""
-    parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
-    keys = [part.attr_key if isinstance(part, tirx.AttrStmt) else "" for part in parts]
-    if keys != [_COMMIT_COPIES, _WAIT_FOR_COPIES]:
+    parts = copies_and_products(loop)
+    if parts is None:
         return loop
     copies, products = parts
     kept = [part for part in copies.body.seq if not is_barrier(part)]
-    copies = tirx.AttrStmt(copies.node, copies.attr_key, copies.value, tirx.SeqStmt(kept))
-    count = products.body
-    # The copies of this turn are not under way yet.
-    count = tirx.AttrStmt(count.node, count.attr_key, count.value - 1, count.body)
-    products = tirx.AttrStmt(products.node, products.attr_key, products.value, count)
-    return with_body(loop, tirx.SeqStmt([products, copies]))
+    copies = changed(copies, body=tirx.SeqStmt(kept))
+    return with_body(loop, tirx.SeqStmt([before_copies(products, products.body.body), copies]))
 
 
 def _waiting(statement: tirx.Evaluate, product: Call) -> Any:

@@ -15,6 +15,7 @@ from tvm_ffi import structural_equal, structural_map
 
 from topi_ext.codegen.passes import replaced
 from topi_ext.extents import fixed
+from topi_ext.ir import changed
 from topi_ext.schedule.blocks import carried_workload
 
 _REDUCTION = tirx.IterVar.CommReduce
@@ -39,17 +40,7 @@ def _plain(block: SBlock) -> SBlock:
         for axis in block.iter_vars
     ]
     store = tirx.BufferStore(block.body.buffer, _only_term(block.body, block.init.value), block.body.indices)
-    return SBlock(
-        axes,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        store,
-        None,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return changed(block, iter_vars=axes, body=store, init=None)
 
 
 def _only_term(store: tirx.BufferStore, begin: Any) -> Any:

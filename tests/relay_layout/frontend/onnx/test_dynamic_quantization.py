@@ -12,9 +12,9 @@ from onnx import numpy_helper, parser
 from tvm import relax
 
 import relay_layout
-from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
 from tests.onnx_reference import reference_session
+from tests.onnx_refusals import refusal
 
 RANDOM = np.random.default_rng(11)
 
@@ -224,12 +224,7 @@ def _compiled(module: Any) -> Callable[..., np.ndarray]:
     ],
 )
 def test_what_is_refused(node: str, weight: np.ndarray | None, message: str) -> None:
-    header = '<ir_version: 8, opset_import: ["" : 17]> case (uint8[1, 3, 8, 8] x) => (int32[a, b, c, d] y)'
-    model = parser.parse_model(f"{header} {{ {node} }}")
-    constants = {"w": weight, "p": np.array(1, "uint8"), "q": np.array([1, 2, 3], "uint8")}
-    for name, array in constants.items():
-        if array is not None:
-            model.graph.initializer.append(numpy_helper.from_array(array, name))
-    with pytest.raises(ModelError) as caught:
-        from_onnx(model)
-    assert message in str(caught.value)
+    constants = {"p": np.array(1, "uint8"), "q": np.array([1, 2, 3], "uint8")}
+    constants |= {} if weight is None else {"w": weight}
+    graph = f"(uint8[1, 3, 8, 8] x) => (int32[a, b, c, d] y) {{ {node} }}"
+    assert message in refusal(graph, constants=constants)

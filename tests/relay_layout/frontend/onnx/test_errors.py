@@ -10,23 +10,13 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, parser
 
-from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
+from tests.onnx_refusals import message_of
 
 
 def _model(nodes: str, inputs: str = "float[N,3,7,5] x", opsets: str = '"" : 17', tensors: str = "") -> Any:
     header = f"<ir_version: 8, opset_import: [{opsets}]> bad ({inputs}) => (float[unknown] y) {tensors}"
     return parser.parse_model(f"{header} {{ {nodes} }}")
-
-
-def _message(model: Any, **options: Any) -> str:
-    with pytest.raises(ModelError) as caught:
-        from_onnx(model, **options)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None or caught.value.__suppress_context__
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 def _with_initializer(array: np.ndarray) -> Any:
@@ -36,8 +26,8 @@ def _with_initializer(array: np.ndarray) -> Any:
 
 
 def test_missing_file_and_directory(folder: Path) -> None:
-    assert _message("x.onnx") == "model 'x.onnx': no such file"
-    assert _message(folder) == f"model '{folder}' is a directory, not a model file"
+    assert message_of("x.onnx") == "model 'x.onnx': no such file"
+    assert message_of(folder) == f"model '{folder}' is a directory, not a model file"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +47,7 @@ def test_missing_file_and_directory(folder: Path) -> None:
 )
 def test_damaged_file(folder: Path, content: bytes, message: str) -> None:
     Path("m.onnx").write_bytes(content)
-    assert _message("m.onnx") == message
+    assert message_of("m.onnx") == message
 
 
 def test_truncated_file(folder: Path) -> None:
@@ -66,24 +56,24 @@ def test_truncated_file(folder: Path) -> None:
     expected = (
         "model 'm.onnx' is not a readable ONNX file (5000 bytes): truncated, damaged or of another format"
     )
-    assert _message("m.onnx") == expected
+    assert message_of("m.onnx") == expected
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_unreadable_file(folder: Path) -> None:
     Path("m.onnx").write_bytes(b"x")
     Path("m.onnx").chmod(0)
-    assert _message("m.onnx") == "model 'm.onnx': Permission denied"
+    assert message_of("m.onnx") == "model 'm.onnx': Permission denied"
 
 
 def test_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    assert _message("m.onnx") == "reading ONNX needs the onnx package: pip install 'relay-layout[onnx]'"
+    assert message_of("m.onnx") == "reading ONNX needs the onnx package: pip install 'relay-layout[onnx]'"
 
 
 def test_unknown_operators_are_listed_together() -> None:
     nodes = "a = Foo(x)  b = Bar(a)  c = my.domain.Relu(b)  d = Foo(c)  e = Foo(d)  f = Foo(e)  y = Foo(f)"
-    assert _message(_model(nodes, opsets='"" : 17, "my.domain" : 1')) == (
+    assert message_of(_model(nodes, opsets='"" : 17, "my.domain" : 1')) == (
         "ONNX model 'bad': these operators are not supported: Foo (node 'a', 'd', 'e' and 2 more); "
         "Bar (node 'b'); my.domain.Relu (node 'c'): "
         "export the model without them, or say what they are with "
@@ -93,7 +83,7 @@ def test_unknown_operators_are_listed_together() -> None:
 
 def test_what_is_saved_for_one_kind_of_processor() -> None:
     nodes = "a = Foo(x)  y = com.microsoft.nchwc.ReorderInput(a)"
-    assert _message(_model(nodes, opsets='"" : 17, "com.microsoft.nchwc" : 1')) == (
+    assert message_of(_model(nodes, opsets='"" : 17, "com.microsoft.nchwc" : 1')) == (
         "ONNX model 'bad' was saved by ONNX Runtime for one kind of processor "
         "(operators of com.microsoft.nchwc): save it with ORT_ENABLE_EXTENDED at most, "
         "or give the model that it was made of"
@@ -102,7 +92,7 @@ def test_what_is_saved_for_one_kind_of_processor() -> None:
 
 def test_what_is_defined_by_others_for_known_shapes_alone() -> None:
     nodes = "y, s = CausalConvWithState(x, w)"
-    assert _message(_model(nodes, "float[N,C,L] x, float[C,1,3] w", '"" : 27')) == (
+    assert message_of(_model(nodes, "float[N,C,L] x, float[C,1,3] w", '"" : 27')) == (
         "ONNX model 'bad': node 'y' (CausalConvWithState) is defined by other operators for known "
         "shapes alone: export the model with fixed shapes"
     )
@@ -116,17 +106,17 @@ def test_unknown_operators_in_subgraphs_and_functions() -> None:
     listed = (
         "ONNX model 'bad': these operators are not supported: Foo (node 'p'): export the model without them"
     )
-    assert _message(_model(branches, "float[2] x, bool c")) == listed
+    assert message_of(_model(branches, "float[2] x, bool c")) == listed
     function = parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 17, "own" : 1]> bad (float[2] x) => (float[2] y)'
         ' { y = own.f(x) } <domain: "own", opset_import: ["" : 17]> f (a) => (p) { p = Foo(a) }'
     )
-    assert _message(function) == listed
+    assert message_of(function) == listed
 
 
 def test_an_axis_of_which_the_data_decide_whether_it_goes() -> None:
     model = _model("n = NonZero(x) y = Squeeze(n, one)", "float[3] x", tensors="<int64[1] one = {1}>")
-    assert _message(model) == (
+    assert message_of(model) == (
         "ONNX model 'bad': node 'y' (Squeeze) removes axis 1 of [1,n_number], whose extent is not known to "
         "be 1: give the model's inputs fixed shapes (--input-shape)"
     )
@@ -148,20 +138,20 @@ def test_an_axis_of_which_the_data_decide_whether_it_goes() -> None:
     ],
 )
 def test_invalid_structure(nodes: str, message: str) -> None:
-    assert _message(_model(nodes)) == f"ONNX model 'bad' {message}"
+    assert message_of(_model(nodes)) == f"ONNX model 'bad' {message}"
 
 
 def test_versions_and_outputs() -> None:
     newest = onnx.defs.onnx_opset_version()
-    assert _message(_model("y = Relu(x)", opsets='"" : 999')) == (
+    assert message_of(_model("y = Relu(x)", opsets='"" : 999')) == (
         f"ONNX model 'bad' uses opset 999, while the installed onnx package knows those up to {newest}: "
         "upgrade onnx, or export the model with an older opset"
     )
     without = _model("y = Relu(x)")
     without.ClearField("opset_import")
-    assert _message(without) == "ONNX model 'bad' is not a valid ONNX model: No opset import for domain ''"
+    assert message_of(without) == "ONNX model 'bad' is not a valid ONNX model: No opset import for domain ''"
     empty = helper.make_model(helper.make_graph([], "bad", [], []))
-    assert _message(empty) == "ONNX model 'bad' is not a valid ONNX model: it has no outputs"
+    assert message_of(empty) == "ONNX model 'bad' is not a valid ONNX model: it has no outputs"
 
 
 @pytest.mark.parametrize(
@@ -182,12 +172,12 @@ def test_versions_and_outputs() -> None:
     ],
 )
 def test_wrong_input_shape(shapes: Any, message: str) -> None:
-    assert _message(_model("y = Relu(x)"), input_shapes=shapes) == message
+    assert message_of(_model("y = Relu(x)"), input_shapes=shapes) == message
 
 
 def test_one_symbol_given_twice() -> None:
     model = _model("y = Add(x, z)", "float[N,3] x, float[N,3] z")
-    assert _message(model, input_shapes={"x": (2, 3), "z": (4, 3)}) == (
+    assert message_of(model, input_shapes={"x": (2, 3), "z": (4, 3)}) == (
         "ONNX model 'bad': input 'z': dimension 0 is 'N', which is 2 in the given shape of 'x', not 4"
     )
 
@@ -196,14 +186,14 @@ def test_input_without_shape_or_of_another_kind() -> None:
     model = _model("y = Relu(x)")
     model.graph.input[0].type.tensor_type.ClearField("shape")
     message = "ONNX model 'bad': input 'x' declares no shape: give one (--input-shape x:1,3,224,224)"
-    assert _message(model) == message
+    assert message_of(model) == message
     from_onnx(model, input_shapes={"x": (2, 3)})
     expected = (
         "ONNX model 'bad': input 'x' is not a numeric tensor, which is not supported: "
         "give the model tensors of numbers"
     )
-    assert _message(_model("y = Identity(x)", "string[2] x")) == expected
-    assert _message(_model("y = SequenceAt(x, i)", "seq(float[2]) x, int64 i")) == expected
+    assert message_of(_model("y = Identity(x)", "string[2] x")) == expected
+    assert message_of(_model("y = SequenceAt(x, i)", "seq(float[2]) x, int64 i")) == expected
 
 
 @pytest.mark.parametrize(
@@ -319,7 +309,7 @@ def test_input_without_shape_or_of_another_kind() -> None:
 )
 def test_unsupported_node(nodes: str, inputs: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     node = "c" if "ConstantOfShape" in message else "y"
-    assert _message(_model(nodes, inputs)) == f"ONNX model 'bad': node '{node}' {message}"
+    assert message_of(_model(nodes, inputs)) == f"ONNX model 'bad': node '{node}' {message}"
     assert capfd.readouterr() == ("", "")
 
 
@@ -348,12 +338,12 @@ def test_unsupported_node(nodes: str, inputs: str, message: str, capfd: pytest.C
     ids=["offset", "offset groups", "extents"],
 )
 def test_deformable_convolutions(node: str, inputs: str, message: str) -> None:
-    assert _message(_model(node, inputs, '"" : 19')) == f"ONNX model 'bad': node 'y' (DeformConv) {message}"
+    assert message_of(_model(node, inputs, '"" : 19')) == f"ONNX model 'bad': node 'y' (DeformConv) {message}"
 
 
 def test_columns_that_are_not_the_windows_of_an_image() -> None:
     nodes = "i = Constant <value_ints=[4, 4]> ()  b = Constant <value_ints=[2, 2]> ()  y = Col2Im(x, i, b)"
-    assert _message(_model(nodes, "float[1,8,5] x", '"" : 18')) == (
+    assert message_of(_model(nodes, "float[1,8,5] x", '"" : 18')) == (
         "ONNX model 'bad': node 'y' (Col2Im) has columns [1,8,5] where [N,C*4,9] are due for an image [4,4]"
     )
 
@@ -361,22 +351,24 @@ def test_columns_that_are_not_the_windows_of_an_image() -> None:
 def test_named_node_is_called_by_its_name() -> None:
     model = _model("y = MaxPool <kernel_shape=[9, 9]> (x)")
     model.graph.node[0].name = "stem/pool"
-    assert _message(model).startswith("ONNX model 'bad': node 'stem/pool' (MaxPool) has a window reaching 9")
+    assert message_of(model).startswith(
+        "ONNX model 'bad': node 'stem/pool' (MaxPool) has a window reaching 9"
+    )
 
 
 def test_damaged_initializer() -> None:
     model = _with_initializer(np.ones(5, "float32"))
     tensor = model.graph.initializer[0]
     tensor.raw_data = tensor.raw_data[:-4]
-    assert _message(model).startswith("ONNX model 'bad': initializer 'w' is damaged: ")
+    assert message_of(model).startswith("ONNX model 'bad': initializer 'w' is damaged: ")
     tensor.data_type = 99
-    assert _message(model) == "ONNX model 'bad': initializer 'w' has the unknown element type 99"
+    assert message_of(model) == "ONNX model 'bad': initializer 'w' has the unknown element type 99"
     model = _with_initializer(np.array(["a"] * 5))
     expected = (
         "ONNX model 'bad': initializer 'w' holds strings or complex numbers, which is not supported: "
         "compute what it is for outside of the model"
     )
-    assert _message(model) == expected
+    assert message_of(model) == expected
 
 
 def test_external_data(folder: Path) -> None:
@@ -385,11 +377,11 @@ def test_external_data(folder: Path) -> None:
     from_onnx("m.onnx")
     place = "model 'm.onnx': tensor 'w' keeps its data in the file 'm.bin'"
     os.truncate("m.bin", 3)
-    assert _message("m.onnx") == f"{place}, which cannot be read or is too short"
+    assert message_of("m.onnx") == f"{place}, which cannot be read or is too short"
     os.remove("m.bin")
-    assert _message("m.onnx") == f"{place}, which is missing in '.'"
+    assert message_of("m.onnx") == f"{place}, which is missing in '.'"
     unloaded = onnx.load("m.onnx", load_external_data=False)
-    assert _message(unloaded) == (
+    assert message_of(unloaded) == (
         "ONNX model 'bad': tensor 'w' keeps its data in the file 'm.bin': "
         "load that first, or give the model's path"
     )
@@ -398,13 +390,13 @@ def test_external_data(folder: Path) -> None:
     expected = (
         "model 'm.onnx': tensor 'w' keeps its data in the file '../m.bin', which is not beside the model"
     )
-    assert _message("m.onnx") == expected
+    assert message_of("m.onnx") == expected
 
 
 def test_names_cannot_break_the_line() -> None:
     model = _model("y = Foo(x)")
     model.graph.node[0].name = "two\nlines"
-    assert _message(model) == (
+    assert message_of(model) == (
         "ONNX model 'bad': these operators are not supported: Foo (node 'two?lines'): "
         "export the model without them"
     )

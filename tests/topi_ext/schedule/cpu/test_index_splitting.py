@@ -24,7 +24,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.ir import nodes_of
-from topi_ext.rules.cpu import IndexSplitting
+from topi_ext.schedule.cpu.index_splitting import IndexSplitting
 
 TARGET = target_for(host_cpus()[-1])
 

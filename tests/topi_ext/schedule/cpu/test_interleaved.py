@@ -18,7 +18,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 from tvm_ffi import structural_walk
 
-from topi_ext.rules.cpu import Interleaved
+from topi_ext.schedule.cpu.interleaved import Interleaved
 
 TARGET = target_for(host_cpus()[-1])
 

@@ -25,7 +25,7 @@ from tvm.target import Target
 from tvm_ffi import structural_equal
 
 from topi_ext.compute.interpolation import interpolate
-from topi_ext.rules.cpu import LoopNest
+from topi_ext.schedule.cpu.loops import LoopNest
 
 TARGET = target_for(host_cpus()[-1])
 

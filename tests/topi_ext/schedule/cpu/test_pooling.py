@@ -10,7 +10,7 @@ from tvm import te, tirx, topi
 from tvm.target import Target
 
 from topi_ext.compute import Pooling, max_pool2d
-from topi_ext.rules.cpu import WindowPooling
+from topi_ext.schedule.cpu.pooling import WindowPooling
 
 CPU = host_cpus()[-1]
 

@@ -10,7 +10,7 @@ from kernel_harness import apply_rules, check_kernel, host_cpus, integers, prim_
 from tvm import te, tirx
 
 from topi_ext.compute import Pooling, max_pool2d
-from topi_ext.rules.cpu import WindowPooling
+from topi_ext.schedule.cpu.pooling import WindowPooling
 
 CPU = host_cpus()[-1]
 

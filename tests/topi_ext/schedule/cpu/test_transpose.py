@@ -18,7 +18,8 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.ir import nodes_of, substitute
-from topi_ext.rules.cpu import IndexSplitting, Transpose
+from topi_ext.schedule.cpu.index_splitting import IndexSplitting
+from topi_ext.schedule.cpu.transpose import Transpose
 
 TARGET = target_for(host_cpus()[-1])
 

@@ -12,7 +12,7 @@ from relay_layout.bodies import BODY, BRANCH, OTHERWISE, unused_name
 from relay_layout.ir import Expression, bindings_of, copy_of, erased, fields_of, with_main
 
 
-def with_choices(module: tvm.IRModule) -> tvm.IRModule:
+def with_branch_functions(module: tvm.IRModule) -> tvm.IRModule:
     """The module whose "main" calls functions for the sides of each ``relax.If``, in those as well.
 
     What a side reads of the function around it becomes a parameter. Extents of results that the sides do
@@ -22,7 +22,7 @@ def with_choices(module: tvm.IRModule) -> tvm.IRModule:
     if not any(isinstance(binding.value, relax.If) for binding in bindings_of(main)):
         return module
     taken = {str(variable.name_hint) for variable in module.get_global_vars()}
-    choices = _Choices(taken)
+    choices = _BranchFunctions(taken)
     updated = copy_of(with_main(module, choices.visit_expr(main)))
     for name, side in choices.sides.items():
         updated[name] = side
@@ -30,7 +30,7 @@ def with_choices(module: tvm.IRModule) -> tvm.IRModule:
 
 
 @mutator
-class _Choices(PyExprMutator):
+class _BranchFunctions(PyExprMutator):
     """Collects ``sides``, functions by name, in place of branches."""
 
     def __init__(self, taken: set[str]) -> None:

@@ -9,7 +9,7 @@ from tvm_ffi import structural_map
 
 from relay_layout.bodies import BRANCH, OTHERWISE, bodies_of, kind_of, name_called, without_bodies
 from relay_layout.ir import Expression, bindings_of, function_attributes, with_body, with_main
-from relay_layout.rewrite.choices import with_choices
+from relay_layout.rewrite.branch_functions import with_branch_functions
 
 
 def each_branch(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRModule]) -> tvm.IRModule:
@@ -17,7 +17,7 @@ def each_branch(module: tvm.IRModule, change: Callable[[tvm.IRModule], tvm.IRMod
 
     Branches that read extents which are not known are left inside "main", as ``change`` takes them.
     """
-    apart = with_choices(module)
+    apart = with_branch_functions(module)
     sides = bodies_of(apart)
     if sides.keys() == bodies_of(module).keys() or any(map(_reads_extents, sides.values())):
         return change(module)
