@@ -17,7 +17,7 @@ from relay_layout.frontend.operators.convolving import (
 )
 from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.operators.square_matrices import of_square_matrices
-from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants
 from topi_ext.compute.inverses import inverses
@@ -183,8 +183,8 @@ def _scaled(node: Node, matrix: Value, factor: float) -> Value:
     if factor == 1.0:
         return matrix
     if isinstance(matrix, np.ndarray):
-        scaled: Array = (matrix * np.asarray(factor, matrix.dtype)).astype(matrix.dtype)
-        return scaled
+        # What numpy computes of one number is no array.
+        return np.asarray(matrix * np.asarray(factor, matrix.dtype), matrix.dtype)
     return relax.op.multiply(matrix, node.like(factor, matrix))
 
 

@@ -101,6 +101,7 @@ CASES: dict[str, dict[str, Any]] = {
     "slice_steps": _slice([0, 1], [FAR, FAR], [2, 3], [2, 3]),
     "slice_backwards": _slice([-1], [-FAR], [2], [-1], ours=["flip"]),
     "slice_backwards_steps": _slice([5, 4], [0, -FAR], [2, 3], [-2, -3]),
+    "slice_backwards_from_before_the_first": _slice([-9, -1], [-FAR, -FAR], [3, 2], [-2, -3], symbolic=False),
     "slice_beyond": _slice([-100], [100], [3], ours=[]),
     "slice_empty": _slice([3], [1], [2], symbolic=False),
     "slice_batch": _slice([0], [1], [0]),
@@ -184,6 +185,9 @@ CASES: dict[str, dict[str, Any]] = {
         "y, i = TopK <largest=0> (x, k)",
         constants={"k": _integers(2)},
         outputs={"y": "float32", "i": "int64"},
+    ),
+    "topk_none": _nodes(
+        "y, i = TopK <axis=2> (x, k)", constants={"k": _integers(0)}, outputs={"y": "float32", "i": "int64"}
     ),
     "topk": _nodes(
         "y, i = TopK(x, k)", constants={"k": _integers(2)}, outputs={"y": "float32", "i": "int64"}
