@@ -61,6 +61,16 @@ CASES: dict[str, dict[str, Any]] = {
         "y = Concat <axis=1> (x, c, x)", constants={"c": _random(2, 1, 7, 5)}, ours=["concat"], symbolic=False
     ),
     "concat_last": {"nodes": "y = Concat <axis=-1> (x, z)", "inputs": {"x": X, "z": _random(2, 3, 7, 2)}},
+    "concat_of_nothing_elsewhere": {
+        "nodes": "y = Concat <axis=1> (x, z, x)",
+        "inputs": {"x": X[:, :, :0], "z": X[:, :1, :0]},
+        "symbolic": False,
+    },
+    "concat_with_nothing": {
+        "nodes": "y = Concat <axis=1> (x, z)",
+        "inputs": {"x": X, "z": X[:, :0]},
+        "symbolic": False,
+    },
     "concat_of_one": _nodes("y = Concat <axis=0> (x)", ours=[]),
     "split_11": _nodes(
         "y, z = Split <axis=1, split=[1, 2]> (x)",
