@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.onnx.agreement import joinable, with_channels
+from relay_layout.frontend.onnx.agreement import contractible, joinable, with_channels
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import given_window, integers
@@ -189,8 +189,12 @@ def _scaled(node: Node, matrix: Value, factor: float) -> Value:
 
 
 def _einsum(node: Node) -> Value:
+    equation = node.attributes["equation"].replace(" ", "")
     operands = [node.tensor(index) for index in range(len(node.inputs))]
-    return relax.op.einsum(operands, node.attributes["equation"].replace(" ", ""))
+    terms = equation.partition("->")[0].split(",")
+    if len(terms) != len(operands):
+        raise Unsupported(f"has {len(operands)} operands for '{equation}'")
+    return relax.op.einsum(contractible(node, operands, terms), equation)
 
 
 def _determinant(node: Node) -> Value:
