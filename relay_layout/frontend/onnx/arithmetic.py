@@ -69,14 +69,15 @@ def elements_of(value: Value) -> Array:
 
 
 def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[..., Value]:
-    def compute(node: Node, left: Array, right: Array) -> Value:
-        lefts, rights = np.broadcast_arrays(left, right)
-        result = np.empty(lefts.shape, dtype=object)
-        for index in np.ndindex(lefts.shape):
-            result[index] = operation(lefts[index], rights[index])
-            if result[index] is NotImplemented:
-                return NotImplemented
-        return result
+    def compute(node: Node, left: Array, *others: Array) -> Value:
+        for right in others:
+            lefts, rights = np.broadcast_arrays(left, right)
+            left = np.empty(lefts.shape, dtype=object)
+            for index in np.ndindex(lefts.shape):
+                left[index] = operation(lefts[index], rights[index])
+                if left[index] is NotImplemented:
+                    return NotImplemented
+        return left
 
     return compute
 

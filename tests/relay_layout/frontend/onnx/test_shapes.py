@@ -248,6 +248,11 @@ CASES: dict[str, dict[str, Any]] = {
         symbolic=False,
     ),
     "shape_part": _nodes("y = Shape <start=1, end=-1> (x)", outputs={"y": "int64"}, opset=15, ours=[]),
+    "largest_of_three_sizes": _nodes(
+        "s = Shape(x)  a = Max(s, two, four)  b = Min(s, three, a)  c = Max(b)  y = Concat <axis=0> (a, c)",
+        constants={"two": _integers(2), "three": _integers(3), "four": _integers(4)},
+        outputs={"y": "int64"},
+    ),
     "size": _nodes("y = Size(x)", outputs={"y": "int64"}),
     "flatten_by_shape": _nodes(
         "s = Shape(x)  n = Gather(s, zero)  u = Unsqueeze(n, axes)  g = Concat <axis=0> (u, minus)"
