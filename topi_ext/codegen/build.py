@@ -20,9 +20,10 @@ from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
 from topi_ext.codegen.dot_lowering import lower_dot_products
+from topi_ext.codegen.falling_places import rising_places
 from topi_ext.codegen.identities import begin_with_infinity
 from topi_ext.codegen.interleave import interleave_stores
-from topi_ext.codegen.let_bindings import flatten_bindings, inline_casts
+from topi_ext.codegen.let_bindings import choose_numbers, flatten_bindings, inline_casts
 from topi_ext.codegen.llvm_functions import import_functions
 from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.passes import function_pass, replaced
@@ -57,7 +58,8 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
 
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        module = flatten_bindings()(begin_with_infinity()(module))
+        ours = [begin_with_infinity(), flatten_bindings(), choose_numbers(), rising_places()]
+        module = tvm.transform.Sequential(ours)(module)
         try:
             lowered = passes(module)
         except InternalError:

@@ -63,6 +63,19 @@ def _in_order(values: Mapping[tirx.Var, Any]) -> Iterator[tirx.Var]:
 
 
 @function_pass
+def choose_numbers(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Floats that are made of truth values are chosen: TVM fails on those of vectors that are bound."""
+    return replaced(func, (tirx.Cast, _chosen))
+
+
+def _chosen(cast: tirx.Cast) -> Any:
+    dtype = str(cast.ty.dtype)
+    if not dtype.startswith("float") or str(cast.value.ty.dtype) != "bool":
+        return cast
+    return tirx.Select(cast.value, tirx.const(1.0, dtype), tirx.const(0.0, dtype))
+
+
+@function_pass
 def inline_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Floats that are made of whole numbers are not bound: TVM's analysis of what is bound fails on them."""
     return replaced(func, (tirx.SeqStmt, _without_casts))

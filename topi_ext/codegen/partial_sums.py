@@ -246,7 +246,9 @@ def _in_parts(loop: tirx.For, reader: _Reader) -> tirx.SeqStmt:
     nest, guarded = _nest(loop, reader)
     divided = nest[-1]
     turns = fixed(divided.extent)
-    part = _turns_of_part(turns, reader.read(divided.body).longest)
+    each = reader.read(divided.body)
+    # Of a number of turns that is known there have to be two parts.
+    part = 1 if turns and each.is_unbounded else _turns_of_part(turns, each.longest)
     parts = (divided.extent + (part - 1)) // part if turns is None else -(-turns // part)
     number = tirx.Var(f"{divided.loop_var.name}_part", divided.loop_var.ty)
     start = divided.min + number * part

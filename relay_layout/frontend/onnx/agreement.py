@@ -150,6 +150,38 @@ def joinable(node: Node, left: Value, right: Value) -> tuple[Value, Value]:
     return _agreed(node, left, columns, {-1: count}), _agreed(node, right, rows, {place: count})
 
 
+def contractible(node: Node, operands: Sequence[Value], terms: Sequence[str]) -> list[Value]:
+    """Operands of an einsum, in which dimensions of one letter have one extent, but for those that are 1.
+
+    ``terms`` have a letter for each dimension of an operand; dots stand for any number of them. Raises
+    :class:`.Assumption` where extents are equal for some sizes of inputs alone.
+    """
+    shapes = list(map(shape_of, operands))
+    letters = [
+        {axis: letter for axis, letter in _by_axis(term, len(shape)).items() if not is_one(shape[axis])}
+        for term, shape in zip(terms, shapes, strict=True)
+    ]
+    extents: dict[str, list[Extent]] = {}
+    for named, shape in zip(letters, shapes, strict=True):
+        for axis, letter in named.items():
+            extents.setdefault(letter, []).append(shape[axis])
+    goals = {letter: _goal(node, found, broadcasts=True) for letter, found in extents.items()}
+    return [
+        _agreed(node, value, shape, {axis: goals[letter] for axis, letter in named.items()})
+        for value, shape, named in zip(operands, shapes, letters, strict=True)
+    ]
+
+
+def _by_axis(term: str, rank: int) -> dict[int, str]:
+    """The letters of an operand by axis, counted from the last; Unsupported where it has other dimensions."""
+    before, dots, after = term.partition("...")
+    if len(before) + len(after) > rank or (not dots and len(before) != rank):
+        raise Unsupported(f"names dimensions '{term}' of a tensor that has {rank}")
+    return {place - rank: letter for place, letter in enumerate(before)} | {
+        place - len(after): letter for place, letter in enumerate(after)
+    }
+
+
 def with_channels(node: Node, data: Value, channels: Extent) -> Value:
     """An image with as many channels as the weight that it is convolved with takes.
 

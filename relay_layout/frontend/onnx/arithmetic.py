@@ -9,6 +9,7 @@ from tvm import tirx
 from relay_layout.frontend.extents.arithmetic import greatest, least, product, same, simplify
 from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.node import Node
+from relay_layout.frontend.onnx.slices import sliced
 from relay_layout.frontend.values import Array, Extents, Unsupported, Value, extents
 from relay_layout.ir import Extent
 
@@ -71,14 +72,15 @@ def elements_of(value: Value) -> Array:
 
 
 def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[..., Value]:
-    def compute(node: Node, left: Array, right: Array) -> Value:
-        lefts, rights = np.broadcast_arrays(left, right)
-        result = np.empty(lefts.shape, dtype=object)
-        for index in np.ndindex(lefts.shape):
-            result[index] = operation(lefts[index], rights[index])
-            if result[index] is NotImplemented:
-                return NotImplemented
-        return result
+    def compute(node: Node, left: Array, *others: Array) -> Value:
+        for right in others:
+            lefts, rights = np.broadcast_arrays(left, right)
+            left = np.empty(lefts.shape, dtype=object)
+            for index in np.ndindex(lefts.shape):
+                left[index] = operation(lefts[index], rights[index])
+                if left[index] is NotImplemented:
+                    return NotImplemented
+        return left
 
     return compute
 
@@ -172,13 +174,7 @@ def _slice(node: Node, data: Array, *given: Array | None) -> Value:
     starts, ends, axes, steps = [*bounds, [], []][:4]
     if any(not isinstance(bound, int) for bound in [*starts, *ends, *steps]):
         return NotImplemented
-    picked = [slice(None)] * data.ndim
-    axes = axes or list(range(len(starts)))
-    for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(starts), strict=True):
-        # Going backwards, an end before the first element can only be left open.
-        stop = None if step < 0 and end < -data.shape[axis] else end
-        picked[node.axis(axis, data.ndim)] = slice(start, stop, step)
-    return data[tuple(picked)]
+    return sliced(data, starts, ends, [node.axis(axis, data.ndim) for axis in axes], steps)
 
 
 def _reshape(node: Node, data: Array, shape: Array) -> Value:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relay_layout.frontend.folding import LARGEST_FOLDED
+from relay_layout.frontend.onnx.slices import sliced
 from relay_layout.frontend.values import Array, Unsupported, Value
 
 if TYPE_CHECKING:
@@ -20,10 +21,14 @@ _NOT_FOLDED = frozenset(
         "DeformConv",
         "DequantizeLinear",
         "GRU",
+        "GlobalMaxPool",
         "GridSample",
         "If",
+        "LRN",
         "LSTM",
+        "LogSoftmax",
         "Loop",
+        "LpNormalization",
         "LpPool",
         "MaxPool",
         "Multinomial",
@@ -43,8 +48,9 @@ _NOT_FOLDED = frozenset(
         "Upsample",
     }
 )
-"""Operators too slow in numpy, random, with subgraphs, whose results are no tensors, or with integers worth
-keeping as they are."""
+"""Operators too slow in numpy, random, with subgraphs, whose results are no tensors, with integers worth
+keeping as they are, or that onnx's reference implementation has wrong: GlobalMaxPool of anything but images,
+LRN, LogSoftmax of small probabilities, LpNormalization of numbers below zero."""
 
 _FLATTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 """Operators of all axes from one on before opset 13, which onnx's reference implementation takes for one."""
@@ -65,6 +71,14 @@ def fold(
     _check_size(proto.op_type, inputs)
     from onnx.reference import ReferenceEvaluator
 
+    if proto.op_type == "Slice" and len(inputs) > 1:
+        # Of the reference implementation going back from before the first element picks nothing.
+        data, *bounds = inputs
+        numbers = [[] if bound is None else bound.reshape(-1).tolist() for bound in bounds]
+        try:
+            return [sliced(data, *[*numbers, [], []][:4])]
+        except (IndexError, ValueError):
+            return None
     feeds = {name: value for name, value in zip(proto.input, inputs, strict=True) if name}
     with np.errstate(all="ignore"):
         try:

@@ -43,6 +43,18 @@ def test_a_scalar_is_the_same_for_all_lanes(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, 5, 16])
+def test_floats_of_truth_values_are_bound(count: int) -> None:
+    data = integers(np.random.default_rng(0), (count,))
+    tensor = te.placeholder(data.shape, "float32")
+    ones = te.compute(data.shape, lambda i: (tensor[i] > 0).astype("float32"))
+    target = target_for(host_cpus()[-1])
+    func = prim_func([tensor, transcendental.tanh(ones)])
+    scheduled = scheduled_by(LoopNest(), func, target).mod["main"]
+    got = run_guarded(compile_function(scheduled, target), [data], data.shape, "float32")
+    np.testing.assert_allclose(got, np.tanh((data > 0).astype("float32")), rtol=1e-5)
+
+
 def test_what_is_bound_binds_nothing() -> None:
     tensors = [te.placeholder((1,), "float32"), te.placeholder((16,), "float32")]
     before = scheduled_by(LoopNest(), prim_func([*tensors, chain(*tensors)]), target_for(None)).mod

@@ -62,6 +62,24 @@ def test_sums_of_unknown_rows_and_columns_lose_nothing(shape: tuple[int, int]) -
     assert relative_error(func, values, values.sum(dtype=np.float64)) < 4e-6
 
 
+@pytest.mark.parametrize("count", [0, 7, 700])
+def test_a_few_rows_of_unknown_length_and_their_rests_lose_nothing(count: int) -> None:
+    """All rows would be one part, of which there is no total."""
+
+    @T.prim_func(s_tir=True)
+    def func(data_handle: T.handle, out: T.Buffer((1,), "float32")) -> None:
+        length = T.int64()
+        data = T.match_buffer(data_handle, (length,), "float32")
+        out[0] = T.float32(0)
+        for _ in range(2):
+            for column in range(length):
+                out[0] = out[0] + data[column]
+            out[0] = out[0] + T.float32(1)
+
+    values = uniform(count)
+    assert relative_error(func, values, 2 * values.sum(dtype=np.float64) + 2) < 1e-6
+
+
 def test_turns_that_a_condition_leaves_out_lose_nothing() -> None:
     @T.prim_func(s_tir=True)
     def func(data: T.Buffer((8, 100), "float32"), out: T.Buffer((1,), "float32")) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.onnx.agreement import joinable, with_channels
+from relay_layout.frontend.onnx.agreement import contractible, joinable, with_channels
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
 from relay_layout.frontend.onnx.operators.windows import given_window, integers
@@ -17,7 +17,7 @@ from relay_layout.frontend.operators.convolving import (
 )
 from relay_layout.frontend.operators.sliding_windows import Window
 from relay_layout.frontend.operators.square_matrices import of_square_matrices
-from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants
 from topi_ext.compute.inverses import inverses
@@ -183,14 +183,18 @@ def _scaled(node: Node, matrix: Value, factor: float) -> Value:
     if factor == 1.0:
         return matrix
     if isinstance(matrix, np.ndarray):
-        scaled: Array = (matrix * np.asarray(factor, matrix.dtype)).astype(matrix.dtype)
-        return scaled
+        # What numpy computes of one number is no array.
+        return np.asarray(matrix * np.asarray(factor, matrix.dtype), matrix.dtype)
     return relax.op.multiply(matrix, node.like(factor, matrix))
 
 
 def _einsum(node: Node) -> Value:
+    equation = node.attributes["equation"].replace(" ", "")
     operands = [node.tensor(index) for index in range(len(node.inputs))]
-    return relax.op.einsum(operands, node.attributes["equation"].replace(" ", ""))
+    terms = equation.partition("->")[0].split(",")
+    if len(terms) != len(operands):
+        raise Unsupported(f"has {len(operands)} operands for '{equation}'")
+    return relax.op.einsum(contractible(node, operands, terms), equation)
 
 
 def _determinant(node: Node) -> Value:

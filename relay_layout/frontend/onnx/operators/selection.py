@@ -10,7 +10,7 @@ from tvm import relax
 from relay_layout.frontend.extents.arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.operators.ranking import best_elements, first_elements
-from relay_layout.frontend.values import Extents, Unsupported, Value, shape_of, written
+from relay_layout.frontend.values import Extents, Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.nonzero import places_of_nonzero
@@ -116,6 +116,10 @@ def _top(node: Node) -> Value:
         count = int(np.asarray(given).reshape(-1)[0])
         if isinstance(shape[axis], int) and count > shape[axis]:
             raise Unsupported(f"asks for {count} elements of axis {axis} of {written(shape)}")
+        if not count:
+            # Of Relax's it would be all.
+            none = relax.ShapeExpr([0 if place == axis else extent for place, extent in enumerate(shape)])
+            return [relax.op.zeros(none, dtype) for dtype in (dtype_of(data), "int64")]
         found = node.emit(relax.op.topk(data, count, axis, "both", largest, "int64"), "best")
         return [relax.TupleGetItem(found, index) for index in range(2)]
     end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))

@@ -144,8 +144,13 @@ def _concat(node: Node) -> Value:
 
 def joined(node: Node, tensors: Sequence[Value], axis: int) -> Value:
     """One tensor or more, of one rank, as one along ``axis``, which is counted from the front."""
-    # Old exporters join an empty 1-D tensor to others.
-    filled = [value for value in tensors if 0 not in _static(shape_of(value))] or [tensors[0]]
+    # Old exporters join an empty 1-D tensor to others, along whatever axis.
+    shapes = map(shape_of, tensors)
+    filled = [
+        value
+        for value, shape in zip(tensors, shapes, strict=True)
+        if 0 not in _static(shape[axis : axis + 1] or shape)
+    ] or [tensors[0]]
     if len(filled) == 1:
         return filled[0]
     return relax.op.concat([node.expression(value) for value in filled], axis=axis)

@@ -10,6 +10,7 @@ from tvm import relax, tirx
 from relay_layout.frontend.extents.arithmetic import clamped, greatest, least, product, same, simplify
 from relay_layout.frontend.extents.residues import never_more
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.onnx.slices import picked
 from relay_layout.frontend.operators.scattering import block
 from relay_layout.frontend.values import (
     FAR,
@@ -96,6 +97,9 @@ def _slice(node: Node) -> Value:
             continue
         if step < 0 and not is_static((start, end, extent)):
             data = node.emit(relax.op.flip(data, axis), "backwards")
+            if isinstance(start, int) and -FAR < start < -1:
+                # Of fewer elements it would begin with the first.
+                node.requirements.more(extent, -1 - start)
             start, end, step = _from_the_end(start, extent), _from_the_end(end, extent), -step
         begin, stop, stride = _range(node, start, end, step, extent)
         if _is_outermost(start, end, step) and _has_elements(node, extent):
@@ -184,10 +188,10 @@ def _has_elements(node: Node, extent: Extent) -> bool:
 def _range(node: Node, start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
     """First element, end and positive step of the elements a slice picks, in ascending order."""
     if is_static((start, end, extent)):
-        picked = range(extent)[start:end:step]
-        if not picked:
+        places = range(extent)[picked(start, end, step, extent)]
+        if not places:
             return 0, 0, 1
-        first, last = min(picked[0], picked[-1]), max(picked[0], picked[-1])
+        first, last = min(places[0], places[-1]), max(places[0], places[-1])
         return first, last + 1, abs(step)
     begin, stop = _bound(node, start, extent), _bound(node, end, extent)
     if isinstance(start, int) and 0 <= start < step and same(stop, extent):

@@ -136,6 +136,19 @@ CASES: dict[str, tuple[str, Sizes, Sizes, str]] = {
         {"x": (2, 4)},
         "input 'x': expected float32 [2, 3], got float32 [2, 4]",
     ),
+    "rows of a matrix in an einsum": (
+        "(float[2,K] x) => (float y) <float[3,1] w = {1,2,3}> "
+        '{ y = Einsum <equation="ab, bc -> ac"> (x, w) }',
+        {"x": (2, 3)},
+        {"x": (2, 4)},
+        "input 'x': expected float32 [2, 3], got float32 [2, 4]",
+    ),
+    "dimensions of an einsum beside those that dots stand for": (
+        '(float[2,H,K] x, float[L,3,1] z) => (float y) { y = Einsum <equation="...ab,ba...->b..."> (x, z) }',
+        {"x": (2, 3, 5), "z": (5, 3, 1)},
+        {"x": (2, 3, 5), "z": (4, 3, 1)},
+        "input 'z': dimension 0 ('L') is 4, but input 'x' has L = 5",
+    ),
     "images resized by a file of one": (
         f'({IMAGE}) => (float y) <int64[4] s = {{1,4,8,8}}> {{ y = Resize <mode="linear"> (x, , , s) }}',
         {"x": (1, 4, 4, 2)},

@@ -230,6 +230,27 @@ CASES: dict[str, dict[str, Any]] = {
         ours=["add"],
         symbolic=False,
     ),
+    # Constants of which onnx's own implementation computes something else
+    **{
+        f"folded_{operator.split()[0].lower()}": _nodes(
+            f"k = {operator} (c)  y = Add(x, k)",
+            X[:1, :1, :1, :1].copy(),
+            constants={"c": constant},
+            symbolic=False,
+        )
+        for operator, constant in {
+            "GlobalMaxPool": WIDE,
+            "LRN <alpha=0.5, size=3>": X,
+            "LogSoftmax <axis=1>": 99 * WIDE,
+            "LpNormalization <p=1>": WIDE,
+        }.items()
+    },
+    "folded_slice": _nodes(
+        "k = Slice(c, b, e, a, b)  y = Add(x, k)",
+        X,
+        constants={"c": X, "a": np.array([2]), "b": np.array([-8]), "e": np.array([-99])},
+        symbolic=False,
+    ),
     "only_constants": {
         "nodes": "y = Add(a, b)",
         "inputs": {},

@@ -52,6 +52,13 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         (1, 2, 8),
         "x.shape[2] // 4 == 1, got x.shape[2] = 8",
     ),
+    "rows from the third of the end back": (
+        "(float[N,4] x) => (float y) <int64[1] s = {-3}, int64[1] e = {-9223372036854775807}, "
+        "int64[1] a = {0}, int64[1] t = {-2}> { y = Slice (x, s, e, a, t) }",
+        (5, 4),
+        (2, 4),
+        "x.shape[0] > 2, got x.shape[0] = 2",
+    ),
     "blocks": (
         "(float[1,2,H,W] x) => (float y) { y = SpaceToDepth <blocksize=2> (x) }",
         (1, 2, 4, 6),

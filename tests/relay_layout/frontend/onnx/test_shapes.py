@@ -61,6 +61,16 @@ CASES: dict[str, dict[str, Any]] = {
         "y = Concat <axis=1> (x, c, x)", constants={"c": _random(2, 1, 7, 5)}, ours=["concat"], symbolic=False
     ),
     "concat_last": {"nodes": "y = Concat <axis=-1> (x, z)", "inputs": {"x": X, "z": _random(2, 3, 7, 2)}},
+    "concat_of_nothing_elsewhere": {
+        "nodes": "y = Concat <axis=1> (x, z, x)",
+        "inputs": {"x": X[:, :, :0], "z": X[:, :1, :0]},
+        "symbolic": False,
+    },
+    "concat_with_nothing": {
+        "nodes": "y = Concat <axis=1> (x, z)",
+        "inputs": {"x": X, "z": X[:, :0]},
+        "symbolic": False,
+    },
     "concat_of_one": _nodes("y = Concat <axis=0> (x)", ours=[]),
     "split_11": _nodes(
         "y, z = Split <axis=1, split=[1, 2]> (x)",
@@ -101,6 +111,7 @@ CASES: dict[str, dict[str, Any]] = {
     "slice_steps": _slice([0, 1], [FAR, FAR], [2, 3], [2, 3]),
     "slice_backwards": _slice([-1], [-FAR], [2], [-1], ours=["flip"]),
     "slice_backwards_steps": _slice([5, 4], [0, -FAR], [2, 3], [-2, -3]),
+    "slice_backwards_from_before_the_first": _slice([-9, -1], [-FAR, -FAR], [3, 2], [-2, -3], symbolic=False),
     "slice_beyond": _slice([-100], [100], [3], ours=[]),
     "slice_empty": _slice([3], [1], [2], symbolic=False),
     "slice_batch": _slice([0], [1], [0]),
@@ -185,6 +196,9 @@ CASES: dict[str, dict[str, Any]] = {
         constants={"k": _integers(2)},
         outputs={"y": "float32", "i": "int64"},
     ),
+    "topk_none": _nodes(
+        "y, i = TopK <axis=2> (x, k)", constants={"k": _integers(0)}, outputs={"y": "float32", "i": "int64"}
+    ),
     "topk": _nodes(
         "y, i = TopK(x, k)", constants={"k": _integers(2)}, outputs={"y": "float32", "i": "int64"}
     ),
@@ -234,6 +248,11 @@ CASES: dict[str, dict[str, Any]] = {
         symbolic=False,
     ),
     "shape_part": _nodes("y = Shape <start=1, end=-1> (x)", outputs={"y": "int64"}, opset=15, ours=[]),
+    "largest_of_three_sizes": _nodes(
+        "s = Shape(x)  a = Max(s, two, four)  b = Min(s, three, a)  c = Max(b)  y = Concat <axis=0> (a, c)",
+        constants={"two": _integers(2), "three": _integers(3), "four": _integers(4)},
+        outputs={"y": "int64"},
+    ),
     "size": _nodes("y = Size(x)", outputs={"y": "int64"}),
     "flatten_by_shape": _nodes(
         "s = Shape(x)  n = Gather(s, zero)  u = Unsqueeze(n, axes)  g = Concat <axis=0> (u, minus)"

@@ -237,6 +237,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "gemm_zero_beta": _nodes("y = Gemm <beta=0.0> (x, w, b)", MATRIX, w=_random(5, 4), b=_random(4)),
     "gemm_scalar_bias": _nodes("y = Gemm(x, w, b)", MATRIX, w=_random(5, 4), b=_random(1)),
+    "gemm_scaled_number": _nodes("y = Gemm <beta=2.0> (x, w, b)", MATRIX, w=_random(5, 4), b=_random()),
     "gemm_column_bias": {
         **_nodes("y = Gemm(x, w, b)", MATRIX, w=_random(5, 4), b=_random(3, 1)),
         "symbolic": False,
