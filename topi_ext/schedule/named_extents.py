@@ -44,6 +44,7 @@ class _Names:
     def __init__(self) -> None:
         self.known: list[tuple[Any, tirx.Var]] = []
         self.made = False
+        self._variables: list[tirx.Var] = []
         self._analyzer = tvm.sym.Analyzer()
 
     def take(self, buffer: Any) -> None:
@@ -57,6 +58,7 @@ class _Names:
             name = simple if is_named else tirx.Var(f"extent_{len(self.known)}", str(extent.ty.dtype))
             self.made |= not is_named
             self.known.append((simple, name))
+            self._variables += [name, *tirx.analysis.undefined_vars(simple)]
 
     def renamed(self, buffer: Any) -> Any:
         """A buffer whose shape has names."""
@@ -80,6 +82,9 @@ class _Names:
 
     def _by_name(self, value: Any) -> Any:
         """``value`` as a name and a number, if it is that."""
+        # What the variables of loops are in, as most expressions, is soon seen to be none.
+        if tirx.analysis.undefined_vars(value, self._variables):
+            return None
         for extent, name in self.known:
             rest = fixed(self._analyzer.simplify(value - extent))
             if rest is not None:

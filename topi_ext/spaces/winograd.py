@@ -2,8 +2,9 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from math import ceil, prod
 from typing import get_args
 
@@ -97,21 +98,30 @@ def winograd_any_size_knobs(
             )
             for size, count in sizes.items()
         ]
+        strip = cache(partial(strip_of, workload, tile))
         for order, chunk in itertools.product(get_args(Order), ANY_SIZE_CHUNKS):
             for knobs in _all_knobs(workload, processor, tile, chunk, order, chunk):
+                loops = _estimated_loops(workload, processor, knobs)
                 cycles = (
-                    share * _strip_cycles(workload, processor, knobs, number) for number, share in tiles
+                    share * _strip_cycles(strip, processor, knobs, loops, number) for number, share in tiles
                 )
                 yield sum(cycles), knobs
 
 
 def _strip_cycles(
-    workload: ConvolutionWorkload, processor: Processor, knobs: WinogradKnobs, tiles: int
+    strip: Callable[[int], ConvolutionWorkload],
+    processor: Processor,
+    knobs: WinogradKnobs,
+    loops: WinogradLoops,
+    tiles: int,
 ) -> float:
-    """Cycles of so many tiles, whatever images they are of; the last chunk of ``knobs.rows`` is shorter."""
+    """Cycles of so many tiles, whatever images they are of; the last chunk of ``knobs.rows`` is shorter.
+
+    ``strip`` gives the convolution of one image of so many tiles.
+    """
     whole = ceil(tiles / knobs.tile_pixels) * knobs.tile_pixels
     turns = ceil(tiles / knobs.rows) if knobs.order == "channels" else 1
-    return winograd_cycles(strip_of(workload, knobs.tile, whole), processor, knobs, turns=turns)
+    return winograd_cycles(strip(whole), processor, knobs, loops, turns)
 
 
 def _all_knobs(

@@ -1,7 +1,7 @@
 """Integer arithmetic on symbolic extents, which exporters use to work out shapes."""
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from tvm import tirx
@@ -86,14 +86,11 @@ def _elementwise(operation: Callable[[Extent, Extent], Extent]) -> Callable[...,
 
 
 def _divided(node: Node, dividends: Array, divisors: Array) -> Value:
-    def quotient(dividend: Extent, divisor: Extent) -> Extent:
-        return _quotient(dividend, divisor, node.counts.least_size(dividend))
-
-    return _elementwise(quotient)(node, dividends, divisors)
+    return _elementwise(partial(_quotient, node))(node, dividends, divisors)
 
 
-def _quotient(dividend: Extent, divisor: Extent, least: int) -> Extent:
-    """A quotient rounded towards zero, of sizes that are ``least`` or more."""
+def _quotient(node: Node, dividend: Extent, divisor: Extent) -> Extent:
+    """A quotient rounded towards zero."""
     if isinstance(dividend, int) and isinstance(divisor, int):
         if divisor == 0:
             return NotImplemented
@@ -102,11 +99,13 @@ def _quotient(dividend: Extent, divisor: Extent, least: int) -> Extent:
         return magnitude if (dividend < 0) == (divisor < 0) else -magnitude
     if isinstance(divisor, int) and divisor <= 0:
         return NotImplemented
+    least = node.counts.least_size(dividend)
     if never_more(0, dividend, least=least):
         return simplify(dividend // divisor)
     if never_more(dividend, 0, least=least):
         return simplify(0 - simplify(0 - dividend) // divisor)
     if isinstance(divisor, int) and len(tirx.analysis.undefined_vars(dividend)) == 1:
+        node.requirements.unsure(dividend)
         return simplify(greatest(dividend, 0) // divisor - greatest(simplify(0 - dividend), 0) // divisor)
     # What several sizes make is a number of elements.
     return simplify(dividend // divisor)

@@ -4,6 +4,7 @@ A file may hold the numbers of one size where its inputs are open: a Reshape to 
 image, whatever the inputs say of their batch. Sizes are checked in each call by what is written down here.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,12 @@ from tvm import relax, tirx
 from relay_layout.frontend.extents.arithmetic import as_expression, simplify
 from relay_layout.frontend.extents.known_sizes import Interval, known_interval, known_sizes
 from relay_layout.frontend.extents.residues import never_more
-from relay_layout.frontend.onnx.assumptions import Assumptions
+from relay_layout.frontend.onnx.assumptions import Assumption, Assumptions
 from relay_layout.frontend.values import Unsupported, shape_of, written
 from relay_layout.ir import Extent, is_static
+
+_LARGEST = 1 << 16
+"""No size is asked to be as much or more."""
 
 _SIGNS: dict[type, str] = {
     tirx.Add: "+",
@@ -41,6 +45,7 @@ class Requirements:
         self._assumptions = assumptions
         self._sizes: list[tuple[tirx.Var, str]] = []
         self._texts: dict[str, None] = {}
+        self._unsure: list[Extent] = []
         for name, variable in inputs.items():
             owner = name if name.isidentifier() else f"input({name!r})"
             for axis, extent in enumerate(shape_of(variable)):
@@ -91,6 +96,29 @@ class Requirements:
         """Ask for an extent of more than ``least``."""
         if not isinstance(extent, int) and not never_more(least + 1, extent):
             self._note(tirx.GT(extent, as_expression(least)))
+            self.granted(extent, least)
+
+    def unsure(self, extent: Extent) -> None:
+        """Write down that it would help to know whether an extent of one size is not negative.
+
+        Exporters work out shapes before the windows that tell how large images are at least.
+        """
+        self._unsure.append(extent)
+
+    def granted(self, extent: Extent, least: int) -> None:
+        """Know of an open extent that it is more than ``least``, which others see to.
+
+        Raises :class:`.Assumption` where that tells of an extent of which it was not known.
+        """
+        size, *others = tirx.analysis.undefined_vars(extent)
+        unsure = [each for each in self._unsure if size in tirx.analysis.undefined_vars(each)]
+        if others or not unsure or not self.tell(extent):
+            return
+        found = bisect_left(
+            range(_LARGEST), True, key=lambda first: never_more(least + 1, extent, least=first)
+        )
+        if found < _LARGEST and any(never_more(0, each, least=found) for each in unsure):
+            raise Assumption(size, Interval(found, None))
 
     def within_pixels(self, bound: Extent, extent: Extent) -> bool:
         """Whether a bound is from 0 to an extent in all images that have pixels, as is asked of them then.

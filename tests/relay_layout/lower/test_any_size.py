@@ -48,6 +48,12 @@ def test_products_of_whole_tiles(tmp_path: Path) -> None:
     agree(model, 128, tmp_path, sizes)
 
 
+def test_runs_of_every_length(tmp_path: Path) -> None:
+    """Pixels of all rows are one run; the shorter ones have tiles of their own, by tables of lengths."""
+    model = model_of("group=1", (80, 48, 1, 1), (1, 48, "h", 1))
+    agree(model, 48, tmp_path, [(1, length, 1) for length in (*range(1, 70), 127, 128, 500)])
+
+
 @pytest.mark.parametrize("image", [("n", 8, "h", 24), ("n", 8, 24, "w"), (2, 8, "h", "w")], ids=str)
 def test_one_open_extent(image: tuple[Any, ...], tmp_path: Path) -> None:
     sizes = [(2, 24, 24)]

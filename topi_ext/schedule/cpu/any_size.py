@@ -19,7 +19,7 @@ from topi_ext.schedule.blocks import anchor_of, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
-from topi_ext.spaces.any_size import Shorter
+from topi_ext.spaces.any_size import LONG_RUN, Shorter
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload
 from topi_ext.workload_facts import fuses_rows
 
@@ -78,13 +78,19 @@ def _takes(run: Any, each: Shorter) -> Any:
 
 
 def _is_any_of(run: Any, lengths: Sequence[range]) -> Any:
-    """Whether ``run``, which is not negative, lies in one of ``lengths``."""
-    return reduce(tirx.Or, [_is_in(run, span) for span in lengths])
+    """Whether ``run``, which is not negative, lies in one of ``lengths``.
 
-
-def _is_in(run: Any, span: range) -> Any:
-    below = run < span.stop
-    return tirx.And(run >= span.start, below) if span.start else below
+    Of more than one this is a bit of a word, from which TVM's passes conclude nothing: what many comparisons
+    say of a run, they would carry to every access within a branch, which took most of a kernel's lowering.
+    """
+    if len(lengths) == 1 and not lengths[0].start:
+        return run < lengths[0].stop
+    bits = sum(1 << length for span in lengths for length in span)
+    word = tirx.IntImm("int64", bits - (bits >> 63 << 64))
+    # LLVM may take anything for what is shifted by more than there is, also where it is left out.
+    place = run.astype("int64") & tirx.IntImm("int64", LONG_RUN - 1)
+    bit = tirx.shift_right(word, place) & tirx.IntImm("int64", 1)
+    return tirx.And(run < LONG_RUN, bit.equal(1))
 
 
 def _run(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> Any:

@@ -73,6 +73,9 @@ def _check_fit(node: Node, window: Window, spatial: Sequence[Extent], *, rounds_
                 f"has a window reaching {reach}, which does not fit "
                 f"an extent of {extent} padded by {before} and {after}"
             )
+        if isinstance(extent, int):
+            continue
         # What is due of a single size is found in the graph.
-        if not isinstance(extent, int) and len(tirx.analysis.undefined_vars(extent)) > 1:
-            node.requirements.more(extent, reach - before - after - spare - 1)
+        is_of_one = len(tirx.analysis.undefined_vars(extent)) == 1
+        ask = node.requirements.granted if is_of_one else node.requirements.more
+        ask(extent, reach - before - after - spare - 1)

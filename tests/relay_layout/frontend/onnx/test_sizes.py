@@ -161,6 +161,28 @@ def test_computed_bounds_may_count_from_the_end(step: int, tmp_path: Path) -> No
     check(tmp_path, nodes, constants, [(1, 4, extent, 2) for extent in (7, 8, 12, 16)])
 
 
+def test_windows_tell_which_quotients_round_down(tmp_path: Path) -> None:
+    """Rows are worked out before the windows that make (h - 7) // 4 + 1 of them, of 7 rows at least."""
+    nodes = """
+        shape = Shape(x)  n, c, h, w = Split <num_outputs=4> (shape)
+        less = Sub(h, three)  halves = Div(less, two)  fewer = Sub(halves, two)
+        quarters = Div(fewer, two)  rows = Add(quarters, one)
+        a = Conv <strides=[2,1]> (x, window)  b = Conv <strides=[2,1]> (a, window)
+        goal = Concat <axis=0> (n, rows, all, w)
+        laid = Reshape(b, goal)  parts = Transpose <perm=[0,2,3,1]> (laid)
+        y = MatMul(b, parts)
+    """
+    rng = np.random.default_rng(0)
+    constants = {
+        "one": ints(1),
+        "two": ints(2),
+        "three": ints(3),
+        "all": ints(-1),
+        "window": rng.standard_normal((4, 4, 3, 1)).astype("float32"),
+    }
+    check(tmp_path, nodes, constants, [(1, 4, 7, 6), (2, 4, 10, 3), (3, 4, 11, 1), (1, 4, 30, 5)])
+
+
 @pytest.mark.parametrize(
     "start",
     [
