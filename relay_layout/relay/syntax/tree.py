@@ -7,6 +7,7 @@ network is a chain of thousands of nodes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -94,9 +95,20 @@ def tell_meaning(load: Callable[[], Meaning]) -> None:
 
 
 class OperatorName(str):
-    """The name of an operator, which scripts also read as ``call.op.name``."""
+    """The name of an operator, which scripts also read as ``call.op.name``.
+
+    ``isinstance(call.op, tvm.ir.Op)``, by which they tell operators from functions, holds.
+    """
 
     __slots__ = ()
+
+    def _shown_class(self) -> type:
+        # Whoever asks for TVM's class has loaded TVM, which reading files does without.
+        tvm = sys.modules.get("tvm")
+        shown: type = OperatorName if tvm is None else tvm.ir.Op
+        return shown
+
+    __class__ = property(_shown_class)
 
     @property
     def name(self) -> str:

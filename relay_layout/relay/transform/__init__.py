@@ -38,7 +38,7 @@ from relay_layout.relay.passes.legalizing import fast_math, legalizing
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
-from relay_layout.relay.passes.transposes import merge_transposes
+from relay_layout.relay.passes.views import merge_views
 from relay_layout.relay.transform import mixed_precision
 from relay_layout.relay.transform.normal_forms import (
     AnnotateSpans,
@@ -156,11 +156,12 @@ def SimplifyExpr() -> tvm.transform.Pass:
     """What :func:`relay.build` simplifies before it chooses layouts, done here already.
 
     Operators that Relax lacks stay as they are, so that the module can still be printed as Relay. Transposes
-    that follow one another become one or none, which otherwise the choice of layouts sees to.
+    that follow one another become one or none, which otherwise the choice of layouts sees to, and so do
+    reshapes.
     """
 
     def simplified(module: tvm.IRModule) -> tvm.IRModule:
-        return merge_transposes(canonicalize(module, keep_carried=True))
+        return merge_views(canonicalize(module, keep_carried=True))
 
     return _pass(simplified, "relay_layout.relay.SimplifyExpr")
 
@@ -202,7 +203,12 @@ def EliminateCommonSubexpr(fskip: Any = None) -> tvm.transform.Pass:
     """Equal calls become one. ValueError for ``fskip``, which cannot be honoured."""
     if fskip is not None:
         raise ValueError("EliminateCommonSubexpr: fskip is not supported")
-    return relax.transform.EliminateCommonSubexpr()
+
+    def shared(module: tvm.IRModule) -> tvm.IRModule:
+        # TVM's pass leaves second names for what became one.
+        return relax.transform.CanonicalizeBindings()(relax.transform.EliminateCommonSubexpr()(module))
+
+    return _pass(shared, "relay_layout.relay.EliminateCommonSubexpr", opt_level=3)
 
 
 def ToMixedPrecision(

@@ -157,6 +157,7 @@ def test_classes_tell_the_kind_of_an_expression():
 def test_a_call_tells_its_operator_and_attributes():
     call = relay.nn.conv2d(relay.var("x"), relay.var("w"), groups=2, channels=4, kernel_size=(3, 3))
     assert call.op.name == "nn.conv2d"
+    assert isinstance(call.op, tvm.ir.Op)
     assert (call.attrs.groups, call.attrs["groups"], call.attrs.get_int("groups")) == (2, 2, 2)
     assert (call.attrs.data_layout, call.attrs.get_str("data_layout")) == ("NCHW", "NCHW")
     assert call.attrs.get_int_tuple("strides") == (1, 1)
