@@ -16,6 +16,9 @@ _MOVED = {
     "tvm._ffi.register_func": "tvm.register_global_func",
     "tvm._ffi.register_object": "tvm.register_object",
     "tvm.arith": "tvm.sym",
+    "tvm.auto_scheduler": f"{RELAY}.auto_scheduler",
+    "tvm.auto_scheduler.search_task": f"{RELAY}.auto_scheduler",
+    "tvm.auto_scheduler.task_scheduler": f"{RELAY}.auto_scheduler",
     "tvm.autotvm": f"{RELAY}.autotvm",
     "tvm.autotvm.measure.measure_methods": f"{RELAY}.autotvm.measure",
     "tvm.autotvm.task.task": f"{RELAY}.autotvm.task",
@@ -54,6 +57,7 @@ _MOVED = {
     "tvm.parser.parse_expr": f"{RELAY}.parse_expr",
     "tvm.placeholder": "tvm.te.placeholder",
     "tvm.register_func": "tvm.register_global_func",
+    "tvm.te.size_var": "tvm.te.var",
     "tvm.relay.Module": "tvm.IRModule",
     "tvm.relay.SequentialSpan": "tvm.ir.SequentialSpan",
     "tvm.relay.SourceName": "tvm.ir.SourceName",
@@ -159,8 +163,8 @@ _GONE = {
     "tvm._ffi.base.TVMError": _ERROR,
     "tvm._ffi": "TVM's foreign functions moved to the package tvm_ffi",
     "tvm.auto_scheduler": (
-        "the auto-scheduler is gone from TVM; tune with autotvm.task.extract_from_program and XGBTuner, or "
-        "with relay-layout tune"
+        "kernels and how they are searched are relay-layout's own; leave the line out, and take tasks from "
+        "auto_scheduler.extract_tasks"
     ),
     "tvm.autotvm": _TEMPLATES,
     "tvm.autotvm.feature": "features of kernels are relay-layout's own; leave the line out",

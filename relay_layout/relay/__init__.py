@@ -57,6 +57,7 @@ _HOMES = {
 _MODULES = (
     "analysis",
     "annotation",
+    "auto_scheduler",
     "autotvm",
     "backend",
     "build_module",

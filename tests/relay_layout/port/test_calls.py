@@ -83,6 +83,19 @@ def notes(text: str) -> list[tuple[int, str]]:
             "tvm.transform.PassContext(config={'tir.noalias': 1})",
             'tvm.transform.PassContext(config={"tirx.noalias": 1})',
         ),
+        (
+            "tvm.transform.PassContext(config={'relay.backend.use_auto_scheduler': True})",
+            "tvm.transform.PassContext(config={})",
+        ),
+        (
+            "tvm.transform.PassContext(config={'relay.fallback_device_type': 1, 'tir.noalias': 1})",
+            'tvm.transform.PassContext(config={"tirx.noalias": 1})',
+        ),
+        (
+            "tvm.transform.PassContext(config={'a': 1, 'relay.FuseOps.link_params': 1,}, opt_level=3)",
+            "tvm.transform.PassContext(config={'a': 1,}, opt_level=3)",
+        ),
+        ("tvm.te.size_var('n')", "tvm.te.var('n')"),
         ("tvm\\\n  .nd . array(x)", "tvm.runtime.tensor(x)"),
         ("(tvm.nd).array(x)", "tvm.runtime.tensor(x)"),
         ("mod['main'] = func", "mod['main'] = func"),

@@ -49,6 +49,8 @@ def test_a_name(name: str, there: bool) -> None:
         "tvm.relay.transform.FakeQuantizationToInteger",
         "tvm.relay.transform.SimplifyExpr",
         "tvm.relay.build_module.bind_params_by_name",
+        "tvm.auto_scheduler.TaskScheduler",
+        "tvm.auto_scheduler.utils.request_remote",
         "tvm.autotvm.apply_history_best",
         "tvm.autotvm.graph_tuner.DPTuner",
         "tvm.autotvm.measure.measure_methods.request_remote",
@@ -74,7 +76,7 @@ def test_what_scripts_use_most_is_there_today(old: str) -> None:
     ("old", "advice"),
     [
         ("tvm.autotvm.task.create", "autotvm.task.extract_from_program"),
-        ("tvm.auto_scheduler", "relay-layout tune"),
+        ("tvm.auto_scheduler.SketchPolicy", "auto_scheduler.extract_tasks"),
         ("tvm.relay.frontend.from_keras", "relay.frontend.from_tflite"),
         ("tvm.relay.frontend.from_paddle", "relay.frontend.from_onnx"),
         ("tvm.relay.nn.sparse_transpose", "the dense matrix"),
