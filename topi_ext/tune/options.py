@@ -10,8 +10,8 @@ class TuneOptions:
 
     ``trials`` is the most kernels to measure for one task, those in the log included. A task ends early
     where ``patience`` trials have not made it 1% faster. ``time_limit`` is in seconds for all tasks; after
-    ``total_trials`` measurements of all, the best are confirmed and no others tried. Without ``winograd`` only
-    kernels that round like the direct convolution are tried.
+    ``total_trials`` measurements of all, the best are confirmed and no others tried. Without ``winograd``
+    only kernels that round like the direct convolution are tried.
     """
 
     trials: int = 64

@@ -29,12 +29,23 @@ class Span(NamedTuple):
     column: int
 
 
+def written_tuple(fields: Sequence[str]) -> str:
+    """Fields as Relay text has a tuple of them."""
+    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor: one entry per dimension, None where the size is unknown (`?`); a scalar has none."""
+    """A tensor: one entry per dimension, None where the size is unknown (`?`); a scalar has none.
+
+    Types are printed as Relay text has them.
+    """
 
     shape: tuple[int | None, ...]
     dtype: str
+
+    def __str__(self) -> str:
+        return f"Tensor[({', '.join(self.written_shape)}), {self.dtype}]" if self.shape else self.dtype
 
     @property
     def written_shape(self) -> list[str]:
@@ -56,6 +67,9 @@ class TupleType:
 
     fields: tuple[RelayType, ...]
 
+    def __str__(self) -> str:
+        return written_tuple(list(map(str, self.fields)))
+
 
 @dataclass(frozen=True, slots=True)
 class FuncType:
@@ -63,6 +77,9 @@ class FuncType:
 
     parameters: tuple[RelayType, ...]
     result: RelayType
+
+    def __str__(self) -> str:
+        return f"fn ({', '.join(map(str, self.parameters))}) -> {self.result}"
 
 
 RelayType = TensorType | TupleType | FuncType

@@ -204,6 +204,12 @@ def test_types_of_tuples_functions_branches_and_unknown_extents():
     assert type_of(relay.If(relay.var("c", "bool"), x, -x)) == ((None, 4), "float32")
 
 
+def test_types_print_as_in_text():
+    tensor = relay.TensorType((relay.Any(), 3), "int8")
+    nested = relay.FuncType([relay.TupleType([tensor]), relay.scalar_type("bool")], relay.TupleType([]))
+    assert str(nested) == "fn ((Tensor[(?, 3), int8],), bool) -> ()"
+
+
 def test_types_of_a_long_chain():
     net = relay.var("x", shape=(2,))
     for _ in range(2000):
