@@ -19,6 +19,7 @@ from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
+from relay_layout.relay.passes.batch import change_batch
 from relay_layout.relay.passes.casts import canonicalize_casts
 from relay_layout.relay.passes.divisions import divisions_to_products
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
@@ -113,6 +114,15 @@ def DivToMul() -> tvm.transform.Pass:
 def CanonicalizeCast() -> tvm.transform.Pass:
     """Casts to a wider dtype that several elementwise operators read, once for each of them."""
     return _pass(canonicalize_casts, "relay_layout.relay.CanonicalizeCast", opt_level=3)
+
+
+def ChangeBatch(data: Mapping[Any, int], batch_size: int = 16) -> tvm.transform.Pass:
+    """Inputs with another batch: ``data`` has the axis of each, by parameters of main (or their names).
+
+    ModelError, when it runs, for an input that is not there, an axis that it lacks, and where the network has
+    the batch elsewhere, such as in the shape of a reshape.
+    """
+    return _pass(partial(change_batch, axes=data, batch_size=batch_size), "ChangeBatch")
 
 
 def FastMath() -> tvm.transform.Pass:
@@ -307,6 +317,7 @@ __all__ = [
     "BackwardFoldScaleAxis",
     "CanonicalizeCast",
     "CanonicalizeOps",
+    "ChangeBatch",
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
