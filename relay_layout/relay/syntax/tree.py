@@ -278,14 +278,37 @@ class Var(Node):
         return self.type
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GlobalVar(Node):
-    """A reference to a function of the module, without the leading `@`."""
+    """A reference to a function of the module, without the leading `@`.
+
+    Where TVM's modules expect their own, it is one: ``module[relay.GlobalVar("main")] = function``.
+    """
 
     name: str
+    _of_tvm: list[Any] = field(default_factory=list, init=False)
 
     def __repr__(self) -> str:
         return f"<GlobalVar {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __tvm_ffi_object__(self) -> Any:
+        """TVM's variable, the same whenever it is asked for: modules find functions by that."""
+        if not self._of_tvm:
+            self._of_tvm.append(sys.modules["tvm"].ir.GlobalVar(self.name))
+        return self._of_tvm[0]
+
+    def _shown_class(self) -> type:
+        tvm = sys.modules.get("tvm")
+        shown: type = GlobalVar if tvm is None else tvm.ir.GlobalVar
+        return shown
+
+    __class__ = property(_shown_class)
 
     @property
     def name_hint(self) -> str:

@@ -245,6 +245,16 @@ def test_a_function_is_a_function_of_tvm():
     assert str(function.ret_ty) == 'R.Tensor((2, 3), dtype="float32")'
 
 
+def test_a_module_holds_functions_by_variables():
+    name, x = relay.GlobalVar("main"), relay.var("x", shape=(2,))
+    assert name == relay.GlobalVar("main") != relay.GlobalVar("other")
+    module = tvm.IRModule()
+    module[name] = relay.Function([x], x + x)
+    tvm.ir.assert_structural_equal(module[name], module["main"])
+    made = tvm.IRModule({name: relay.Function([x], x + x)})
+    assert [variable.name_hint for variable in made.get_global_vars()] == ["main"]
+
+
 def test_expressions_become_functions_of_their_free_variables_in_order():
     a, b = relay.var("a", shape=(2,)), relay.var("b", shape=(2,))
     module = tvm.IRModule.from_expr(relay.split(b * a, 2))
