@@ -39,6 +39,11 @@ def _check_dtypes(names: tuple[list[str], list[str]], function: relax.Function) 
         ("output", names[1], fields_of(function.ret_ty)),
     ):
         for name, kind in zip(named, types, strict=True):
+            if isinstance(kind, relax.TupleType):
+                raise ModelError(
+                    f"{role} '{name}' is a tuple of {len(kind.fields)}; make each of its tensors an {role} "
+                    "of its own"
+                )
             if str(kind.dtype) not in DTYPES:
                 raise ModelError(
                     f"{role} '{name}' is {kind.dtype}, which numpy does not have: let the network take and "

@@ -62,6 +62,19 @@ _CONFIGURATION = {
     },
 }
 
+_WITHOUT_EFFECT = frozenset(
+    f"relay.{name}"
+    for name in [
+        "FuseOps.link_params",
+        "backend.use_auto_scheduler",
+        "backend.use_meta_schedule",
+        "backend.use_meta_schedule_dispatch",
+        "backend.use_multitarget_pipeline",
+        "fallback_device_type",
+    ]
+)
+"""Of PassContext's configuration what chose among Relay's own ways to make kernels, and goes."""
+
 _ARGUMENTS = {
     "relay.ToMixedPrecision.keep_orig_output_dtype": "ToMixedPrecision keep_orig_output_dtype=True",
 }
@@ -195,9 +208,24 @@ def _port_context(script: Script, node: ast.Call) -> None:
         if keyword.arg == "trace":
             script.note(keyword.value, "trace", "PassContext has instruments in place of trace")
         if keyword.arg == "config" and isinstance(keyword.value, ast.Dict):
-            for key in keyword.value.keys:
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    _port_option(script, key, key.value)
+            _port_options(script, keyword.value)
+
+
+def _port_options(script: Script, options: ast.Dict) -> None:
+    source = script.source
+    left: int | None = None
+    for place, (key, value) in enumerate(zip(options.keys, options.values, strict=True)):
+        start, end = source.span(value if key is None else key)[0], source.span(value)[1]
+        name = key.value if isinstance(key, ast.Constant) else None
+        if name not in _WITHOUT_EFFECT or script.is_in_text(options):
+            left = end
+            if isinstance(key, ast.Constant) and isinstance(name, str):
+                _port_option(script, key, name)
+        elif place + 1 < len(options.keys):
+            following = options.keys[place + 1] or options.values[place + 1]
+            script.replace(start, source.span(following)[0], "")
+        else:
+            script.replace(start if left is None else left, end, "")
 
 
 def _port_option(script: Script, node: ast.Constant, option: str) -> None:

@@ -60,6 +60,7 @@ _HOMES = {
 _MODULES = (
     "analysis",
     "annotation",
+    "auto_scheduler",
     "autotvm",
     "backend",
     "build_module",

@@ -1,7 +1,7 @@
 """``relay.analysis``: questions about expressions. Relax functions and modules are looked at as Relay."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import prod
 from typing import Any
 
@@ -14,7 +14,7 @@ from relay_layout.layout import Layout
 from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
-from relay_layout.relay.syntax import free_variables, post_order, tree
+from relay_layout.relay.syntax import children, free_variables, post_order, tree
 from relay_layout.relay.trees.inference import type_of
 from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.relay.trees.rebuilding import bind
@@ -89,6 +89,15 @@ def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
             if isinstance(part, tree.Call) and isinstance(part.op, str)
         )
     return dict(counts)
+
+
+def count_layers(expr: Any, valid_ops: Collection[str]) -> int:
+    """The most operators of these names that follow one another in an expression."""
+    depths: dict[int, int] = {}
+    for part in post_order(_tree_of(expr)):
+        before = max((depths[id(operand)] for operand in children(part)), default=0)
+        depths[id(part)] = before + (isinstance(part, tree.Call) and part.op in valid_ops)
+    return max(depths.values())
 
 
 def get_total_mac_number(expr: Any) -> int:
@@ -181,6 +190,7 @@ __all__ = [
     "bind",
     "bound_vars",
     "check_basic_block_normal_form",
+    "count_layers",
     "free_vars",
     "get_total_mac_number",
     "list_op_freqs",

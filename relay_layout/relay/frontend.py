@@ -44,22 +44,23 @@ def from_onnx(
 ) -> tuple[tvm.IRModule, Params]:
     """An ONNX model as it is in memory, or from a file.
 
-    ``shape`` gives inputs a shape where the file leaves it open. Weights are constants of the module, and
+    ``shape`` gives inputs a shape, also where the file fixes another, such as one image at a time;
+    ``relay.Any()`` leaves an extent open. Weights are constants of the module, and
     ``params`` is empty, unless ``freeze_params`` is False: then they are parameters of main and in
     ``params``, by the names of the initializers that they are, others as ``param_<n>``. Element types are
     those of the file, so ``dtype`` has no effect.
 
     ModelError for what cannot be imported; ValueError for another ``opset`` than the file's.
     """
+    given = {name: tuple(map(_known, extents)) for name, extents in (shape or {}).items()}
     shapes = {
-        name: tuple(int(extent) for extent in given)
-        for name, given in (shape or {}).items()
-        # Unknown extents stay as the file has them.
-        if all(isinstance(extent, int | np.integer) for extent in given)
+        name: [extent for extent in extents if extent is not None]
+        for name, extents in given.items()
+        if None not in extents
     }
-    if freeze_params and opset is None:
-        return import_onnx(model, input_shapes=shapes), {}
-    loaded = _loaded(model)
+    if not given and freeze_params and opset is None:
+        return import_onnx(model), {}
+    loaded = _declared_anew(_loaded(model), given)
     version = opset_version(loaded)
     if opset is not None and version is not None and opset != version:
         raise ValueError(f"the model is of opset {version}; it cannot be read as opset {opset}")
@@ -125,6 +126,45 @@ def from_tflite(
         if name in types and types[name] != dtype_text(dtype):
             raise ModelError(f"{_TFLITE}: input '{name}' is {types[name]}, not {dtype_text(dtype)}")
     return module, {}
+
+
+def _known(extent: Any) -> int | None:
+    """An extent; None for one that is left open."""
+    return int(extent) if isinstance(extent, int | np.integer) else None
+
+
+def _declared_anew(model: Any, shapes: Mapping[str, Sequence[int | None]]) -> Any:
+    """An ONNX model whose inputs have these shapes, the same where it fixes no other ones.
+
+    What it declares of results and of tensors within is left out then, which followed from its own shapes.
+    """
+    anew = {
+        (name, axis): extent
+        for name, dimensions in _dimensions(model)
+        for axis, (dimension, extent) in enumerate(zip(dimensions, shapes.get(name, ()), strict=False))
+        if len(dimensions) == len(shapes[name])
+        and dimension.HasField("dim_value")
+        and dimension.dim_value != extent
+    }
+    if not anew:
+        return model
+    changed = type(model)()
+    changed.CopyFrom(model)
+    inputs = dict(_dimensions(changed))
+    for (name, axis), extent in anew.items():
+        if extent is None:
+            inputs[name][axis].dim_param = f"{name}_{axis}"
+        else:
+            inputs[name][axis].dim_value = extent
+    del changed.graph.value_info[:]
+    for output in changed.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    return changed
+
+
+def _dimensions(model: Any) -> list[tuple[str, Any]]:
+    """The dimensions that an ONNX model declares of its inputs."""
+    return [(value.name, value.type.tensor_type.shape.dim) for value in model.graph.input]
 
 
 def _loaded(model: Any) -> Any:

@@ -111,7 +111,7 @@ class Tuner:
         start = self.clock()
         coming: _Batch | None = None
         while result.ended == "done":
-            found = coming or self._proposed(states)
+            found = coming or self._proposed(result, states)
             if found is None:
                 break
             state, batch = found
@@ -127,13 +127,14 @@ class Tuner:
         result.seconds = self.clock() - start
         return result
 
-    def _proposed(self, states: Sequence[TaskState]) -> _Batch | None:
+    def _proposed(self, result: TuneResult, states: Sequence[TaskState]) -> _Batch | None:
         """The task and the candidates to measure next; None if all tasks are finished."""
         state = self._next(states)
         if state is None:
             return None
-        left = self.options.trials - state.trials
-        return state, state.propose(max(0, min(self.options.batch, left)))
+        options = self.options
+        left = min(options.trials - state.trials, options.total_trials - result.measured)
+        return state, state.propose(int(max(0, min(options.batch, left))))
 
     def _next(self, states: Sequence[TaskState]) -> TaskState | None:
         """The task with the highest expected gain; None if all tasks are finished."""
@@ -155,7 +156,7 @@ class Tuner:
         measurements = self.measurer.measure(state.task.workload, knobs)
         coming = None
         if self.measurer.builds_ahead:
-            coming = self._proposed([other for other in result.states if other is not state])
+            coming = self._proposed(result, [other for other in result.states if other is not state])
         if coming is not None:
             self.measurer.build_ahead(coming[0].task.workload, [candidate.knobs for candidate in coming[1]])
         before: float | None = None

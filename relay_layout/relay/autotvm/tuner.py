@@ -1,32 +1,22 @@
 """``autotvm.tuner``: searches through the kernels of one task."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import Any, ClassVar
 
-import tvm
-
-import tuning_logs
 from relay_layout.errors import InputError
 from relay_layout.relay.autotvm.measure import MeasureInput, MeasureOption, MeasureResult, outcome
+from relay_layout.relay.autotvm.searching import known_kernels, known_knobs, search
 from relay_layout.relay.autotvm.task import ConfigEntity, Task
-from relay_layout.relay.building.history import logs_applied
 from relay_layout.relay.missing import refuser
-from relay_layout.targets import BuildTarget
-from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.measurers import least_batch
-from relay_layout.versions import __version__
 from topi_ext.tune.options import TuneOptions
-from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load
 from topi_ext.tune.records.ranking import rank_records
-from topi_ext.tune.records.record import Record, TuningRecord, knobs_key
+from topi_ext.tune.records.record import TuningRecord, knobs_key
 from topi_ext.tune.task import Task as KernelTask
-from topi_ext.tune.tuner import Tuner as Search
 
 __getattr__ = refuser(__name__, "tvm.autotvm.tuner")
 
-Callback = Callable[["Tuner", list[MeasureInput], list[MeasureResult]], None]
+Callback = Callable[[Any, list[MeasureInput], list[MeasureResult]], None]
 
 
 class Tuner:
@@ -100,38 +90,20 @@ class Tuner:
             )
         target = self.task.resolved()
         with measure_option.measurer(target) as measurer:
-            database = self._database(target)
-            database.cpu = measurer.cpu
-            known = {
-                knobs_key(record.knobs)
-                for record in database.records(self.task.workload, target.machine)
-                if record.cpu == measurer.cpu and record.origin == "measured"
-            }
-            trials = n_trial + len(known)
-            search = Search(
-                target.machine,
-                measurer,
-                lambda record: self._tell(record, callbacks),
-                database,
-                TuneOptions(
-                    trials=trials,
-                    patience=early_stopping or trials,
-                    batch=max(TuneOptions.batch, least_batch(target)),
-                    strategy=self.strategy,
-                ),
-                versions={"relay_layout": __version__, "tvm": str(tvm.__version__)},
+            database = known_kernels(target, self._history)
+            trials = n_trial + len(known_knobs(database, self.task, measurer.cpu))
+            options = TuneOptions(
+                trials=trials,
+                patience=early_stopping or trials,
+                batch=max(TuneOptions.batch, least_batch(target)),
+                strategy=self.strategy,
             )
-            search.tune([KernelTask(self.task.name, self.task.workload, self.task.weight)])
+            found = search(target, measurer, database, lambda record: self._tell(record, callbacks), options)
+            found.tune([KernelTask(self.task.name, self.task.workload, self.task.weight)])
         for callback in callbacks:
             finish = getattr(callback, "finish", None)
             if finish is not None:
                 finish()
-
-    def _database(self, target: BuildTarget) -> Database:
-        """What the package's logs, those applied and the history hold."""
-        machine = target.machine
-        applied = recorded_kernels(machine.name, logs_applied(), shipped=False).database
-        return Database([*_shipped(), *applied.of_processor(machine), *self._history])
 
     def _tell(self, record: TuningRecord, callbacks: Sequence[Callback]) -> None:
         self._records.append(record)
@@ -193,8 +165,3 @@ class GridSearchTuner(Tuner):
 def _check_range(range_idx: tuple[int, int] | None) -> None:
     if range_idx is not None:
         raise InputError("range_idx: a part of a space cannot be tuned alone; leave it out, and set n_trial")
-
-
-@cache
-def _shipped() -> tuple[Record, ...]:
-    return tuple(load(tuning_logs.paths())[0])

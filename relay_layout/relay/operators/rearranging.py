@@ -1,6 +1,7 @@
 """Operators that repeat, reverse and rearrange the elements of a tensor."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -134,10 +135,20 @@ def _layout_transform(scope: Scope, operands: Sequence[Expression], given: Attri
         return data
     if moves.is_permutation:
         return as_layout_change(relax.op.permute_dims(data, list(moves.permutation)))
-    dtype = dtype_of(data)
-    zero = 0.0 if dtype.startswith(("float", "bfloat")) else 0
-    function = map_between(source, target)
-    return relax.op.layout_transform(data, function, None if dtype == "bool" else zero)
+    return relax.op.layout_transform(data, map_between(source, target), _filler(data, source, target))
+
+
+def _filler(data: Expression, source: Layout, target: Layout) -> float | int | None:
+    """The zero that fills up blocks; None where they are full, as of the transforms that passes put in."""
+    shape, dtype = extents(data), dtype_of(data)
+    if dtype == "bool":
+        return None
+    if is_static(shape):
+        order = source.primal_layout
+        moved = target.shape(source.logical_shape(shape, order), order)
+        if prod(moved) == prod(shape):
+            return None
+    return 0.0 if dtype.startswith(("float", "bfloat")) else 0
 
 
 def _check_layout(layout: Layout, shape: Sequence[Any]) -> None:

@@ -205,19 +205,36 @@ def _upsampling(dimensions: int) -> Any:
                 raise ModelError(f"scale_{axis.lower()} is {factor}; the extent {axis} must be known for it")
         if is_static(size):
             positive("size", tuple(size), dimensions)
-        if dimensions == 2:
-            mode = "align_corners" if attributes.align_corners else "asymmetric"
-        else:
-            mode = attributes.coordinate_transformation_mode
-        resizing = {
-            **_RESIZE_DEFAULTS,
-            "layout": layout,
-            "method": attributes.method.removeprefix("bi" if dimensions == 2 else "tri"),
-            "coordinate_transformation_mode": mode,
-        }
-        return resized(scope, operands[0], dimensions, size, resizing)
+        return upsampled(scope, operands[0], dimensions, size, attributes)
 
     return build
+
+
+def upsampled(
+    scope: Scope, data: Expression, dimensions: int, size: Sequence[Extent], attributes: Attributes
+) -> Expression:
+    """The resizing that an upsampling with these attributes is."""
+    if dimensions == 2:
+        mode = "align_corners" if attributes.align_corners else "asymmetric"
+    else:
+        mode = attributes.coordinate_transformation_mode
+    resizing = {
+        **_RESIZE_DEFAULTS,
+        "layout": attributes.layout,
+        "method": attributes.method.removeprefix("bi" if dimensions == 2 else "tri"),
+        "coordinate_transformation_mode": mode,
+    }
+    return resized(scope, data, dimensions, size, resizing)
+
+
+UPSAMPLING_SIGNATURE = (
+    "data, scale_h=1, scale_w=1, layout='NCHW', method='nearest_neighbor', align_corners=False"
+)
+
+UPSAMPLING3D_SIGNATURE = (
+    "data, scale_d=1, scale_h=1, scale_w=1, layout='NCDHW', method='nearest_neighbor', "
+    "coordinate_transformation_mode='half_pixel'"
+)
 
 
 ROWS: tuple[Operator, ...] = (
@@ -237,18 +254,13 @@ ROWS: tuple[Operator, ...] = (
         ("data",),
         _upsampling(2),
         "UpSamplingAttrs",
-        signature=(
-            "data, scale_h=1, scale_w=1, layout='NCHW', method='nearest_neighbor', align_corners=False"
-        ),
+        signature=UPSAMPLING_SIGNATURE,
     ),
     Operator(
         "nn.upsampling3d",
         ("data",),
         _upsampling(3),
         "UpSampling3DAttrs",
-        signature=(
-            "data, scale_d=1, scale_h=1, scale_w=1, layout='NCDHW', method='nearest_neighbor', "
-            "coordinate_transformation_mode='half_pixel'"
-        ),
+        signature=UPSAMPLING3D_SIGNATURE,
     ),
 )

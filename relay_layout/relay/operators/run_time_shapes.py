@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from relay_layout.errors import ModelError
@@ -11,12 +10,12 @@ from relay_layout.ir import (
     Constant,
     Expression,
     Extent,
-    constant,
     constant_array,
     dtype_of,
     is_one,
     is_static,
 )
+from relay_layout.relay.operators import run_time_slices
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axis_of
 from relay_layout.relay.operators.counted import (
@@ -33,8 +32,16 @@ from relay_layout.relay.operators.known_entries import known_entries, whose_shap
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar
 from relay_layout.relay.operators.rearranging import SYMBOLIC_BROADCAST
 from relay_layout.relay.operators.reshape_codes import divided, new_shape, prod_of
-from relay_layout.relay.operators.resizing import RESIZE2D_SIGNATURE, resized
+from relay_layout.relay.operators.resizing import (
+    RESIZE2D_SIGNATURE,
+    UPSAMPLING3D_SIGNATURE,
+    UPSAMPLING_SIGNATURE,
+    checked_layout,
+    resized,
+    upsampled,
+)
 from relay_layout.relay.operators.sorting import topk_results
+from relay_layout.relay.operators.windows import SPATIAL
 
 
 def _of_one_value(scope: Scope, shape: Expression, value: Expression, dtype: str) -> Expression:
@@ -143,42 +150,6 @@ def _tile(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Ex
     return relax.op.reshape(repeated, [plain(scope, extent, "tiled") for extent in products])
 
 
-def _strided_slice(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
-    """One axis after the other, by the places that are taken of it."""
-    data, begin, end, strides = operands
-    if given.slice_mode not in ("end", "size"):
-        raise ModelError(f"slice_mode is 'end' or 'size', not '{given.slice_mode[:20]}'")
-    count = length_of(begin, "begin")
-    if length_of(end, "end") != count or count > rank_of(data):
-        raise ModelError("begin and end have one entry for each of the first dimensions")
-    if not isinstance(strides, Constant):
-        raise ModelError("strides are numbers; only begin and end can be computed when the network runs")
-    steps = [int(step) for step in constant_array(strides).reshape(-1)]
-    steps += [1] * (count - len(steps))
-    if any(step < 1 for step in steps):
-        raise ModelError("strides are at least 1 where begin and end are computed when the network runs")
-    shape = as_tensor(scope, extents(data)[:count])
-    first, last = (scope.emit(relax.op.astype(limit, WIDE)) for limit in (begin, end))
-    if given.slice_mode == "size":
-        last = scope.emit(relax.op.where(relax.op.less(last, scalar(0, WIDE)), shape, first + last))
-    first, last = (_within(scope, limit, shape) for limit in (first, last))
-    step = constant(np.array(steps, WIDE))
-    span = scope.emit(relax.op.add(relax.op.subtract(last, first), relax.op.subtract(step, scalar(1, WIDE))))
-    lengths = scope.emit(relax.op.maximum(relax.op.floor_divide(span, step), scalar(0, WIDE)))
-    for axis, length in enumerate(counted(scope, lengths, "length")):
-        start = relax.op.strided_slice(first, [0], [axis], [axis + 1])
-        places = scope.emit(relax.op.multiply(counting(length), scalar(steps[axis], WIDE)))
-        data = scope.emit(relax.op.take(data, scope.emit(relax.op.add(places, start)), axis))
-    return data
-
-
-def _within(scope: Scope, limits: Expression, shape: Expression) -> Expression:
-    """Limits counted from the front, between 0 and the extents."""
-    negative = relax.op.less(limits, scalar(0, WIDE))
-    forward = scope.emit(relax.op.where(negative, relax.op.add(limits, shape), limits))
-    return scope.emit(relax.op.minimum(relax.op.maximum(forward, scalar(0, WIDE)), shape))
-
-
 def _topk(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
     data, k = operands
     axis = axis_of(given.axis, rank_of(data))
@@ -231,18 +202,6 @@ def _prepare_tile(data: Any, reps: Any) -> tuple[list[Any], dict[str, Any]]:
     return [data, reps], {"reps": None}
 
 
-def _prepare_slice(**arguments: Any) -> tuple[list[Any], dict[str, Any]]:
-    if arguments["axes"] is not None:
-        raise ModelError("strided_slice: axes need a begin and an end that are known numbers")
-    operands = [arguments[name] for name in ("data", "begin", "end")]
-    strides = arguments["strides"]
-    nothing = dict.fromkeys(("begin", "end", "strides", "axes"))
-    return [*operands, (1,) if strides is None else strides], {
-        **nothing,
-        "slice_mode": arguments["slice_mode"],
-    }
-
-
 def _prepare_topk(**arguments: Any) -> tuple[list[Any], dict[str, Any]]:
     return [arguments.pop("data"), arguments.pop("k")], {**arguments, "k": None}
 
@@ -256,6 +215,30 @@ def _prepare_resize(**arguments: Any) -> tuple[list[Any], dict[str, Any]]:
     roi = arguments.pop("roi")
     operands = [arguments.pop("data"), arguments.pop("size"), (0.0,) * 4 if roi is None else roi]
     return operands, {**arguments, "size": None, "roi": None}
+
+
+def _upsampling(dimensions: int, signature: str) -> Operator:
+    """A resizing to rounded multiples of the extents, by factors that are operands."""
+    names = [f"scale_{axis.lower()}" for axis in SPATIAL[dimensions]]
+
+    def build(scope: Scope, operands: Sequence[Expression], given: Attributes) -> Expression:
+        data, *factors = operands
+        layout = checked_layout(given.layout, dimensions, data)
+        shape = extents(data)
+        images = as_tensor(scope, [shape[layout.index(axis)] for axis in SPATIAL[dimensions]])
+        flat = [scope.emit(relax.op.reshape(relax.op.astype(factor, "float32"), [1])) for factor in factors]
+        # As Relay rounds, which multiplies in float32.
+        scaled = relax.op.multiply(relax.op.astype(images, "float32"), relax.op.concat(flat, 0))
+        size = scope.emit(relax.op.astype(relax.op.round(scaled), WIDE))
+        return upsampled(scope, data, dimensions, counted(scope, size, "size"), given)
+
+    def prepare(**arguments: Any) -> tuple[list[Any], dict[str, Any]]:
+        operands = [arguments.pop(name) for name in ("data", *names)]
+        return operands, {**arguments, **dict.fromkeys(names, 0.0)}
+
+    name = "nn.upsampling" if dimensions == 2 else "nn.upsampling3d"
+    attributes = "UpSamplingAttrs" if dimensions == 2 else "UpSampling3DAttrs"
+    return Operator(f"dyn.{name}", ("data", *names), build, attributes, signature=signature, prepare=prepare)
 
 
 ROWS = (
@@ -287,14 +270,6 @@ ROWS = (
     ),
     Operator("dyn.tile", ("data", "reps"), _tile, "TileAttrs", signature="data, reps", prepare=_prepare_tile),
     Operator(
-        "dyn.strided_slice",
-        ("data", "begin", "end", "strides"),
-        _strided_slice,
-        "StridedSliceAttrs",
-        signature="data, begin, end, strides=None, axes=None, slice_mode='end'",
-        prepare=_prepare_slice,
-    ),
-    Operator(
         "dyn.topk",
         ("data", "k"),
         _topk,
@@ -319,5 +294,8 @@ ROWS = (
         signature=RESIZE2D_SIGNATURE,
         prepare=_prepare_resize,
     ),
+    _upsampling(2, UPSAMPLING_SIGNATURE),
+    _upsampling(3, UPSAMPLING3D_SIGNATURE),
+    *run_time_slices.ROWS,
 )
 """Rows by the names that Relay gave operators once a shape was an operand."""

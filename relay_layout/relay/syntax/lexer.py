@@ -29,19 +29,11 @@ _TOKEN = re.compile(
       )
     | (?P<name>{OPERATOR_NAME})
     | (?P<projection>\.[0-9]+(?!\w))
-    | (?P<symbol>->|[(){{}}\[\],:;=?])
+    | (?P<symbol>->|[<>=!]=|[(){{}}\[\],:;=?+*/<>-])
     """,
     re.VERBOSE,
 )
 _COMMENT_MARK = re.compile(r"/\*|\*/")
-_ARITHMETIC = {
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "/": "divide",
-    "<": "less",
-    ">": "greater",
-}
 
 
 class Token(NamedTuple):
@@ -90,11 +82,6 @@ def _bad_character(source: Source, offset: int) -> ModelError:
         return source.error(offset, f"expected a number such as 1, 1i64, 2f or 1e-05f, found '{literal}'")
     if character == "#":
         return source.error(offset, "expected #[version = \"0.0.5\"] or #[metadata], found '#'")
-    if character in _ARITHMETIC:
-        name = _ARITHMETIC[character]
-        return source.error(
-            offset, f"expected an operator by its name, such as {name}(%a, %b), found '{character}'"
-        )
     if character in "%@":
         return source.error(offset, f"expected a name after '{character}'")
     return source.error(offset, f"expected Relay text, found the character {character!a}")
@@ -120,11 +107,20 @@ def tokenize(source: Source) -> list[Token]:
         if kind == "metadata":
             tokens.append(Token(kind, text[match.end() :], match.end()))
             break
+        if kind == "number" and match.group()[0] == "-" and tokens and _ends_operand(tokens[-1]):
+            tokens.append(Token("symbol", "-", offset))
+            offset += 1
+            continue
         if kind != "space":
             tokens.append(Token(kind, _token_text(kind, match.group()), offset))
         offset = match.end()
     tokens.append(Token("end", "", len(text)))
     return tokens
+
+
+def _ends_operand(token: Token) -> bool:
+    """Whether a minus behind a token subtracts."""
+    return token.kind in ("local", "graph", "meta", "number", "projection") or token.text == ")"
 
 
 def _token_text(kind: str, text: str) -> str:

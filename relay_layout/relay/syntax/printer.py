@@ -21,16 +21,14 @@ from .tree import (
     Constant,
     Expression,
     Function,
-    FuncType,
     GlobalVar,
     If,
     Let,
     Module,
-    RelayType,
-    TensorType,
     Tuple,
     TupleGetItem,
     Var,
+    written_tuple,
 )
 
 # The reader counts some of what is written on one line as well.
@@ -62,22 +60,6 @@ def print_expression(expression: Expression) -> str:
     """
     metadata = MetadataWriter()
     return _HEADER + _Printer("the expression", expression, metadata, depth=0).text() + metadata.section()
-
-
-def print_type(relay_type: RelayType) -> str:
-    """The text of a type."""
-    if isinstance(relay_type, TensorType):
-        if not relay_type.shape:
-            return relay_type.dtype
-        return f"Tensor[({', '.join(relay_type.written_shape)}), {relay_type.dtype}]"
-    if isinstance(relay_type, FuncType):
-        parameters = ", ".join(map(print_type, relay_type.parameters))
-        return f"fn ({parameters}) -> {print_type(relay_type.result)}"
-    return _print_tuple([print_type(field) for field in relay_type.fields])
-
-
-def _print_tuple(fields: list[str]) -> str:
-    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
 
 class _Prepared(NamedTuple):
@@ -131,7 +113,7 @@ class _Printer:
     def _print_function(self, heading: str, function: Function) -> Step[str]:
         parameters = [self._bind(param) for param in function.params]
         parameters += self._print_attributes(function.attrs)
-        result = f" -> {print_type(function.ret_type)}" if function.ret_type is not None else ""
+        result = f" -> {function.ret_type}" if function.ret_type is not None else ""
         body = yield self._print_block(function.body)
         self._in_scope.difference_update(map(id, function.params))
         return f"{heading}({', '.join(parameters)}){result} {{\n{body}\n{self._indent}}}"
@@ -214,7 +196,7 @@ class _Printer:
             text = yield self._print_call(expression)
         elif isinstance(expression, Tuple):
             fields = yield self._print_operands(expression.fields)
-            text = _print_tuple(fields)
+            text = written_tuple(fields)
         elif isinstance(expression, TupleGetItem):
             (operand,) = yield self._print_operands((expression.tuple_value,))
             # `%p.0` could be read as a variable of that name, `1.0` as a number.
@@ -262,7 +244,7 @@ class _Printer:
             )
         self._in_scope.add(id(variable))
         self._bound[id(variable)] = "%" + self._unique(variable.name)
-        annotation = f": {print_type(variable.type)}" if variable.type is not None else ""
+        annotation = f": {variable.type}" if variable.type is not None else ""
         return self._bound[id(variable)] + annotation
 
     def _print_variable(self, variable: Var) -> str:

@@ -28,6 +28,19 @@ from .tree import (
     Var,
 )
 
+_INFIX = {
+    "*": (3, "multiply"),
+    "/": (3, "divide"),
+    "+": (2, "add"),
+    "-": (2, "subtract"),
+    "<": (1, "less"),
+    ">": (1, "greater"),
+    "<=": (1, "less_equal"),
+    ">=": (1, "greater_equal"),
+    "==": (0, "equal"),
+    "!=": (0, "not_equal"),
+}
+"""Operators between their operands: how tightly they bind, from the left, and their names."""
 _UNSUPPORTED = {
     "type": "algebraic data types",
     "extern": "external types",
@@ -214,6 +227,23 @@ class _Reader:
         return variable, value
 
     def _expression(self) -> Step[Expression]:
+        """Operands with operators between them, applied as soon as no tighter one can follow."""
+        cursor = self._cursor
+        values: list[Expression] = [(yield self._operand())]
+        pending: list[Token] = []
+        while True:
+            token = cursor.token
+            level = _INFIX[token.text][0] if token.kind == "symbol" and token.text in _INFIX else -1
+            while pending and _INFIX[pending[-1].text][0] >= level:
+                applied, right = pending.pop(), values.pop()
+                span = cursor.source.span(applied.offset)
+                values.append(Call(_INFIX[applied.text][1], (values.pop(), right), {}, span))
+            if level < 0:
+                return values[0]
+            pending.append(cursor.advance())
+            values.append((yield self._operand()))
+
+    def _operand(self) -> Step[Expression]:
         cursor = self._cursor
         start = cursor.token
         self._enter(start)

@@ -7,6 +7,7 @@ network is a chain of thousands of nodes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,12 +29,23 @@ class Span(NamedTuple):
     column: int
 
 
+def written_tuple(fields: Sequence[str]) -> str:
+    """Fields as Relay text has a tuple of them."""
+    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor: one entry per dimension, None where the size is unknown (`?`); a scalar has none."""
+    """A tensor: one entry per dimension, None where the size is unknown (`?`); a scalar has none.
+
+    Types are printed as Relay text has them.
+    """
 
     shape: tuple[int | None, ...]
     dtype: str
+
+    def __str__(self) -> str:
+        return f"Tensor[({', '.join(self.written_shape)}), {self.dtype}]" if self.shape else self.dtype
 
     @property
     def written_shape(self) -> list[str]:
@@ -55,6 +67,9 @@ class TupleType:
 
     fields: tuple[RelayType, ...]
 
+    def __str__(self) -> str:
+        return written_tuple(list(map(str, self.fields)))
+
 
 @dataclass(frozen=True, slots=True)
 class FuncType:
@@ -62,6 +77,9 @@ class FuncType:
 
     parameters: tuple[RelayType, ...]
     result: RelayType
+
+    def __str__(self) -> str:
+        return f"fn ({', '.join(map(str, self.parameters))}) -> {self.result}"
 
 
 RelayType = TensorType | TupleType | FuncType
@@ -94,9 +112,20 @@ def tell_meaning(load: Callable[[], Meaning]) -> None:
 
 
 class OperatorName(str):
-    """The name of an operator, which scripts also read as ``call.op.name``."""
+    """The name of an operator, which scripts also read as ``call.op.name``.
+
+    ``isinstance(call.op, tvm.ir.Op)``, by which they tell operators from functions, holds.
+    """
 
     __slots__ = ()
+
+    def _shown_class(self) -> type:
+        # Whoever asks for TVM's class has loaded TVM, which reading files does without.
+        tvm = sys.modules.get("tvm")
+        shown: type = OperatorName if tvm is None else tvm.ir.Op
+        return shown
+
+    __class__ = property(_shown_class)
 
     @property
     def name(self) -> str:
@@ -249,14 +278,37 @@ class Var(Node):
         return self.type
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GlobalVar(Node):
-    """A reference to a function of the module, without the leading `@`."""
+    """A reference to a function of the module, without the leading `@`.
+
+    Where TVM's modules expect their own, it is one: ``module[relay.GlobalVar("main")] = function``.
+    """
 
     name: str
+    _of_tvm: list[Any] = field(default_factory=list, init=False)
 
     def __repr__(self) -> str:
         return f"<GlobalVar {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __tvm_ffi_object__(self) -> Any:
+        """TVM's variable, the same whenever it is asked for: modules find functions by that."""
+        if not self._of_tvm:
+            self._of_tvm.append(sys.modules["tvm"].ir.GlobalVar(self.name))
+        return self._of_tvm[0]
+
+    def _shown_class(self) -> type:
+        tvm = sys.modules.get("tvm")
+        shown: type = GlobalVar if tvm is None else tvm.ir.GlobalVar
+        return shown
+
+    __class__ = property(_shown_class)
 
     @property
     def name_hint(self) -> str:

@@ -19,6 +19,7 @@ from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
+from relay_layout.relay.passes.batch import change_batch
 from relay_layout.relay.passes.casts import canonicalize_casts
 from relay_layout.relay.passes.divisions import divisions_to_products
 from relay_layout.relay.passes.explicit_padding import fold_explicit_padding
@@ -38,7 +39,7 @@ from relay_layout.relay.passes.legalizing import fast_math, legalizing
 from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
-from relay_layout.relay.passes.transposes import merge_transposes
+from relay_layout.relay.passes.views import merge_views
 from relay_layout.relay.transform import mixed_precision
 from relay_layout.relay.transform.normal_forms import (
     AnnotateSpans,
@@ -115,6 +116,15 @@ def CanonicalizeCast() -> tvm.transform.Pass:
     return _pass(canonicalize_casts, "relay_layout.relay.CanonicalizeCast", opt_level=3)
 
 
+def ChangeBatch(data: Mapping[Any, int], batch_size: int = 16) -> tvm.transform.Pass:
+    """Inputs with another batch: ``data`` has the axis of each, by parameters of main (or their names).
+
+    ModelError, when it runs, for an input that is not there, an axis that it lacks, and where the network has
+    the batch elsewhere, such as in the shape of a reshape.
+    """
+    return _pass(partial(change_batch, axes=data, batch_size=batch_size), "ChangeBatch")
+
+
 def FastMath() -> tvm.transform.Pass:
     """exp, tanh, erf and softmax of float32 as polynomials, as Relay approximated them."""
     return _pass(fast_math, "relay_layout.relay.FastMath", opt_level=4)
@@ -156,11 +166,12 @@ def SimplifyExpr() -> tvm.transform.Pass:
     """What :func:`relay.build` simplifies before it chooses layouts, done here already.
 
     Operators that Relax lacks stay as they are, so that the module can still be printed as Relay. Transposes
-    that follow one another become one or none, which otherwise the choice of layouts sees to.
+    that follow one another become one or none, which otherwise the choice of layouts sees to, and so do
+    reshapes.
     """
 
     def simplified(module: tvm.IRModule) -> tvm.IRModule:
-        return merge_transposes(canonicalize(module, keep_carried=True))
+        return merge_views(canonicalize(module, keep_carried=True))
 
     return _pass(simplified, "relay_layout.relay.SimplifyExpr")
 
@@ -202,7 +213,12 @@ def EliminateCommonSubexpr(fskip: Any = None) -> tvm.transform.Pass:
     """Equal calls become one. ValueError for ``fskip``, which cannot be honoured."""
     if fskip is not None:
         raise ValueError("EliminateCommonSubexpr: fskip is not supported")
-    return relax.transform.EliminateCommonSubexpr()
+
+    def shared(module: tvm.IRModule) -> tvm.IRModule:
+        # TVM's pass leaves second names for what became one.
+        return relax.transform.CanonicalizeBindings()(relax.transform.EliminateCommonSubexpr()(module))
+
+    return _pass(shared, "relay_layout.relay.EliminateCommonSubexpr", opt_level=3)
 
 
 def ToMixedPrecision(
@@ -301,6 +317,7 @@ __all__ = [
     "BackwardFoldScaleAxis",
     "CanonicalizeCast",
     "CanonicalizeOps",
+    "ChangeBatch",
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",

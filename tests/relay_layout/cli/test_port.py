@@ -8,15 +8,10 @@ import pytest
 
 from relay_layout.cli.main import main
 
-SCRIPT = "import tvm\nfrom tvm import relay, auto_scheduler  # both\nx = relay.var('x')\n"
-PORTED = (
-    "import tvm\nfrom relay_layout import relay\nfrom tvm import auto_scheduler  # both\nx = relay.var('x')\n"
-)
-REASON = (
-    "the auto-scheduler is gone from TVM; tune with autotvm.task.extract_from_program and XGBTuner, or with "
-    "relay-layout tune"
-)
-NOTE = f"script.py:2:24: tvm.auto_scheduler: {REASON}"
+SCRIPT = "import tvm\nfrom tvm import relay, micro  # both\nx = relay.var('x')\n"
+PORTED = "import tvm\nfrom relay_layout import relay\nfrom tvm import micro  # both\nx = relay.var('x')\n"
+REASON = "microTVM is gone from TVM; build for a target with tvm.target.Target"
+NOTE = f"script.py:2:24: tvm.micro: {REASON}"
 SUMMARY = "1 line changed, 1 could not be carried"
 REPORT = {
     "changed": 1,
@@ -24,7 +19,7 @@ REPORT = {
         {
             "line": 2,
             "column": 24,
-            "name": "tvm.auto_scheduler",
+            "name": "tvm.micro",
             "reason": REASON,
         }
     ],

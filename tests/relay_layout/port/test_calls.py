@@ -83,6 +83,19 @@ def notes(text: str) -> list[tuple[int, str]]:
             "tvm.transform.PassContext(config={'tir.noalias': 1})",
             'tvm.transform.PassContext(config={"tirx.noalias": 1})',
         ),
+        (
+            "tvm.transform.PassContext(config={'relay.backend.use_auto_scheduler': True})",
+            "tvm.transform.PassContext(config={})",
+        ),
+        (
+            "tvm.transform.PassContext(config={'relay.fallback_device_type': 1, 'tir.noalias': 1})",
+            'tvm.transform.PassContext(config={"tirx.noalias": 1})',
+        ),
+        (
+            "tvm.transform.PassContext(config={'a': 1, 'relay.FuseOps.link_params': 1,}, opt_level=3)",
+            "tvm.transform.PassContext(config={'a': 1,}, opt_level=3)",
+        ),
+        ("tvm.te.size_var('n')", "tvm.te.var('n')"),
         ("tvm\\\n  .nd . array(x)", "tvm.runtime.tensor(x)"),
         ("(tvm.nd).array(x)", "tvm.runtime.tensor(x)"),
         ("mod['main'] = func", "mod['main'] = func"),
@@ -172,3 +185,12 @@ def test_a_script_without_tvm_stays(text: str) -> None:
 def test_sessions_of_scripts_without_relay_are_tvms() -> None:
     script = b"import tvm\nfrom tvm import rpc\nrpc.connect('board', 9090).upload(tvm.build(f))\n"
     assert port_source(script, has_name=golden.known).source == script
+
+
+def test_what_another_package_has_today() -> None:
+    before = "import tvm\nfrom tvm import relay\nassert tvm.ir.structural_equal(relay.var('x'), x)\n"
+    after = (
+        "import tvm\nimport tvm_ffi\nfrom relay_layout import relay\n"
+        "assert tvm_ffi.structural_equal(relay.var('x'), x)\n"
+    )
+    assert port_source(before.encode(), has_name=golden.known).text == after

@@ -94,8 +94,8 @@ def test_import(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("from tvm import auto_scheduler", "tvm.auto_scheduler"),
-        ("import tvm.auto_scheduler as auto", "tvm.auto_scheduler"),
+        ("from tvm import micro", "tvm.micro"),
+        ("import tvm.micro as small", "tvm.micro"),
         ("from tvm.relay.quantize import realize", "relay.quantize.realize"),
         ("from tvm.relay.prelude import Prelude", "relay.prelude.Prelude"),
         ("from tvm.relay.nowhere import *", "relay.nowhere"),

@@ -77,6 +77,15 @@ def test_operators_are_counted(a):
     assert relay.analysis.list_op_freqs(module) == {"nn.relu": 2, "add": 1}
 
 
+def test_layers_are_counted_along_the_longest_way(a):
+    short = relay.nn.relu(a)
+    long = relay.nn.relu(relay.exp(relay.nn.relu(short)))
+    module = tvm.IRModule.from_expr(long + short)
+    assert relay.analysis.count_layers(module["main"], valid_ops=["nn.relu"]) == 3
+    assert relay.analysis.count_layers(long, ["exp", "nn.relu"]) == 4
+    assert relay.analysis.count_layers(a, ["nn.relu"]) == 0
+
+
 def test_well_formed(a, b):
     assert relay.analysis.well_formed(relay.Function([a], a + a))
     assert not relay.analysis.well_formed(relay.Function([a], b))

@@ -412,3 +412,11 @@ def test_nothing_is_left_in_the_folder(bound, tmp_path):
     with pytest.raises(ArtifactError, match="does not exist"):
         bound.export_library(tmp_path / "absent" / "x.so")
     assert not list(Path(tmp_path).iterdir())
+
+
+def test_an_input_that_is_a_tuple() -> None:
+    pair = relay.var("pair", relay.TupleType([relay.TensorType((2,))] * 2))
+    module = tvm.IRModule.from_expr(relay.Function([pair], relay.TupleGetItem(pair, 0)))
+    message = "input 'pair' is a tuple of 2; make each of its tensors an input of its own"
+    with pytest.raises(ModelError, match=message):
+        relay.build(module, target="llvm")

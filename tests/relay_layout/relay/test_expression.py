@@ -157,6 +157,7 @@ def test_classes_tell_the_kind_of_an_expression():
 def test_a_call_tells_its_operator_and_attributes():
     call = relay.nn.conv2d(relay.var("x"), relay.var("w"), groups=2, channels=4, kernel_size=(3, 3))
     assert call.op.name == "nn.conv2d"
+    assert isinstance(call.op, tvm.ir.Op)
     assert (call.attrs.groups, call.attrs["groups"], call.attrs.get_int("groups")) == (2, 2, 2)
     assert (call.attrs.data_layout, call.attrs.get_str("data_layout")) == ("NCHW", "NCHW")
     assert call.attrs.get_int_tuple("strides") == (1, 1)
@@ -203,6 +204,12 @@ def test_types_of_tuples_functions_branches_and_unknown_extents():
     assert type_of(relay.If(relay.var("c", "bool"), x, -x)) == ((None, 4), "float32")
 
 
+def test_types_print_as_in_text():
+    tensor = relay.TensorType((relay.Any(), 3), "int8")
+    nested = relay.FuncType([relay.TupleType([tensor]), relay.scalar_type("bool")], relay.TupleType([]))
+    assert str(nested) == "fn ((Tensor[(?, 3), int8],), bool) -> ()"
+
+
 def test_types_of_a_long_chain():
     net = relay.var("x", shape=(2,))
     for _ in range(2000):
@@ -236,6 +243,16 @@ def test_a_function_is_a_function_of_tvm():
     assert [str(parameter.name) for parameter in expected["main"].params] == ["x"]
     assert function.attrs == {}
     assert str(function.ret_ty) == 'R.Tensor((2, 3), dtype="float32")'
+
+
+def test_a_module_holds_functions_by_variables():
+    name, x = relay.GlobalVar("main"), relay.var("x", shape=(2,))
+    assert name == relay.GlobalVar("main") != relay.GlobalVar("other")
+    module = tvm.IRModule()
+    module[name] = relay.Function([x], x + x)
+    tvm.ir.assert_structural_equal(module[name], module["main"])
+    made = tvm.IRModule({name: relay.Function([x], x + x)})
+    assert [variable.name_hint for variable in made.get_global_vars()] == ["main"]
 
 
 def test_expressions_become_functions_of_their_free_variables_in_order():

@@ -76,6 +76,18 @@ def test_shapes_that_the_file_leaves_open(tmp_path):
     assert types == ["Tensor[(3, 2", "Tensor[(?, 2"]
 
 
+@pytest.mark.parametrize("extent", [3, relay.Any()])
+def test_shapes_in_place_of_those_that_the_file_fixes(extent):
+    model = small_onnx(1)
+    module, _ = relay.frontend.from_onnx(model, {"x": (extent, 2)})
+    data = np.array([[1, -1], [-2, 2], [3, 0]], "float32")
+    result = relay.create_executor("vm", mod=module).evaluate()(data).numpy()
+    np.testing.assert_array_equal(result, np.maximum(data, 0) + 1)
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+    with pytest.raises(ModelError, match="input 'x' has 2 dimensions in the file, not 1"):
+        relay.frontend.from_onnx(model, {"x": (3,)})
+
+
 def test_opsets():
     module, params = relay.frontend.from_onnx(small_onnx(1), opset=13, freeze_params=False)
     assert parameters(module) == ["x", "w"]

@@ -184,6 +184,16 @@ def test_a_task_ends_when_nothing_gets_better(
     assert 11 <= state.trials < 11 + 4
 
 
+def test_all_tasks_end_when_so_much_was_measured(
+    processor: Processor, measurer: MadeUp, log: Path, squares: Squares
+) -> None:
+    tasks = [Task("small", squares(16, 7)), Task("large", squares(64, 28))]
+    result = tune(processor, measurer, log, *tasks, trials=100, patience=100, batch=4, total_trials=24)
+    assert sum(state.trials for state in result.states) == 24
+    assert result.ended == "done"
+    assert not any(state.needs_confirmation for state in result.states)
+
+
 def test_failures_are_logged_and_count(
     processor: Processor, measurer_of: type[MadeUp], log: Path, task: Task
 ) -> None:

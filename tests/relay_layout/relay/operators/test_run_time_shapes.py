@@ -21,6 +21,9 @@ def _list(name: str, length: int) -> Any:
     return relay.var(name, shape=(length,), dtype="int64")
 
 
+WIDTHS = relay.var("p", shape=(2, 2), dtype="int32")
+
+
 def _numbers(*numbers: int) -> np.ndarray:
     return np.array(numbers, "int64")
 
@@ -58,6 +61,7 @@ def test_from_extents(name: str) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
+SLICED = relay.strided_slice(FIXED, _list("b", 2), _list("e", 2), _list("s", 2))
 RESHAPED = relay.reshape(FIXED, _list("shape", 2))
 
 
@@ -98,6 +102,9 @@ def test_tile(reps: tuple[int, ...]) -> None:
         ((1,), (4,), [2], "end"),
         ((1, 0), (2, -1), None, "size"),
         ((3, 0), (1, 3), None, "end"),
+        ((9, 0), (0, 3), [-2, 1], "end"),
+        ((-1, 0), (-9, 2), [-3], "end"),
+        ((0, 2), (3, 0), [-1, -1], "end"),
     ],
 )
 def test_strided_slice(begin: Any, end: Any, strides: Any, mode: str) -> None:
@@ -109,8 +116,65 @@ def test_strided_slice(begin: Any, end: Any, strides: Any, mode: str) -> None:
         (first + size if size >= 0 else None) if mode == "size" else size
         for first, size in zip(begin, end, strict=True)
     ]
-    steps = strides or [1] * count
+    steps = [*(strides or []), 1, 1][:count]
     np.testing.assert_array_equal(result, DATA[tuple(map(slice, begin, ends, steps))])
+
+
+@pytest.mark.parametrize("strides", [(2, -1), (-3, 2), (1, 1)])
+def test_strides_of_a_slice(strides: tuple[int, ...]) -> None:
+    down = [step < 0 for step in strides]
+    begin = [5 if back else 1 for back in down]
+    end = [-9 if back else 4 for back in down]
+    (result,) = computed(SLICED, x=DATA, b=_numbers(*begin), e=_numbers(*end), s=_numbers(*strides))
+    last = [None if back else 4 for back in down]
+    np.testing.assert_array_equal(result, DATA[tuple(map(slice, begin, last, strides))])
+
+
+def test_a_stride_of_nothing() -> None:
+    with pytest.raises(InputError, match="is 1, where the model's extents make it 0"):
+        computed(SLICED, x=DATA, b=_numbers(0, 0), e=_numbers(4, 3), s=_numbers(1, 0))
+
+
+@pytest.mark.parametrize("widths", [((1, 0), (2, 3)), ((0, 0), (0, 0)), ((-1, 2), (1, -2))])
+def test_pad(widths: Any) -> None:
+    """Negative widths take elements away."""
+    expression = relay.nn.pad(FIXED, WIDTHS, relay.const(2)) + relay.const(1.0)
+    (result,) = computed(expression, x=DATA, p=np.array(widths, "int32"))
+    kept = DATA[
+        tuple(
+            slice(max(-low, 0), extent + min(high, 0))
+            for (low, high), extent in zip(widths, DATA.shape, strict=True)
+        )
+    ]
+    expected = np.pad(kept, [[max(one, 0) for one in pair] for pair in widths], constant_values=2)
+    np.testing.assert_array_equal(result, expected + 1)
+
+
+def test_pad_of_an_open_extent_by_a_value_that_is_an_input() -> None:
+    expression = relay.nn.pad(X, WIDTHS, relay.var("v", shape=()))
+    (result,) = computed(expression, x=DATA, p=np.array([(2, 1), (0, 1)], "int32"), v=np.float32(-1))
+    np.testing.assert_array_equal(result, np.pad(DATA, [(2, 1), (0, 1)], constant_values=-1))
+
+
+@pytest.mark.parametrize("factor", [2.0, 1.5])
+def test_upsampling(factor: float) -> None:
+    """As by factors that are numbers."""
+    image = relay.var("x", shape=(1, 1, 4, 3))
+    scale = relay.var("s", shape=())
+    for options in ({"layout": "NCHW", "method": "bilinear", "align_corners": True}, {}):
+        ours = relay.nn.upsampling(image, scale, 2.0, **options)
+        (result,) = computed(ours, x=DATA.reshape(1, 1, 4, 3), s=np.float32(factor))
+        (expected,) = computed(relay.nn.upsampling(image, factor, 2.0, **options), x=DATA.reshape(1, 1, 4, 3))
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_upsampling3d() -> None:
+    volume = DATA.reshape(1, 1, 2, 2, 3)
+    scale = relay.var("s", shape=())
+    options = {"coordinate_transformation_mode": "asymmetric"}
+    expression = relay.nn.upsampling3d(relay.var("x", shape=volume.shape), scale, 1.0, scale, **options)
+    (result,) = computed(expression, x=volume, s=np.float32(2))
+    np.testing.assert_array_equal(result, volume.repeat(2, 2).repeat(2, 4))
 
 
 @pytest.mark.parametrize("k", [2, 0])
@@ -180,13 +244,18 @@ def test_modules_print_shapes_of_tensors() -> None:
         (lambda: relay.zeros(SHAPE * relay.const([0, 0]) - relay.const([1, 1]), "int8"), "negative entry"),
         (lambda: relay.broadcast_to(X, _list("s", 1)), "fewer entries than the data's 2 dimensions"),
         (
-            lambda: relay.strided_slice(X, _list("b", 1), _list("e", 1), [-1]),
-            "strides are at least 1 where begin and end are computed",
+            lambda: relay.strided_slice(X, _list("b", 1), _list("e", 1), _list("s", 2)),
+            "strides have 2 entries, begin and end 1",
         ),
         (lambda: relay.strided_slice(X, _list("b", 1), [1], axes=[1]), "axes need a begin and an end"),
-        (lambda: relay.nn.pad(X, _list("p", 2)), "'pad_width' is computed when the network runs"),
+        (lambda: relay.nn.pad(X, _list("p", 2)), "pad_width has no pair of integers for each of 2"),
+        (lambda: relay.nn.pad(X, WIDTHS, pad_mode="edge"), "pad_mode is 'edge'; it is 'constant' where"),
+        (
+            lambda: relay.expand_dims(X, relay.var("a", shape=(), dtype="int64")),
+            "'axis' is computed when the network runs",
+        ),
     ],
-    ids=["open", "floats", "negative", "fewer", "backwards", "axes", "pad"],
+    ids=["open", "floats", "negative", "fewer", "strides", "axes", "pad", "edge", "axis"],
 )
 def test_refused(make: Any, message: str) -> None:
     """In a line that says what can be given instead."""

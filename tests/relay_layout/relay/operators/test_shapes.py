@@ -213,6 +213,21 @@ def test_layout_transform_pads_with_zeros() -> None:
     check(calls, **inputs)
 
 
+def test_transforms_of_scripts_are_those_of_passes() -> None:
+    x, weight = relay.var("x", shape=(1, 8, 5, 5)), relay.var("w", shape=(8, 8, 3, 3))
+    plain = relay.nn.relu(relay.nn.conv2d(x, weight, channels=8, kernel_size=(3, 3)))
+    kernel = relay.layout_transform(weight, "OIHW", "OIHW4o4i")
+    data = relay.layout_transform(x, "NCHW", "NCHW4c")
+    blocks = {"data_layout": "NCHW4c", "kernel_layout": "OIHW4o4i"}
+    blocked = relay.nn.relu(relay.nn.conv2d(data, kernel, channels=8, kernel_size=(3, 3), **blocks))
+    written = relay.layout_transform(blocked, "NCHW4c", "NCHW")
+    module = tvm.IRModule.from_expr(relay.Function([x, weight], plain))
+    converted = relay.transform.ConvertLayout({"nn.conv2d": ["NCHW4c", "OIHW4o4i"]})(module)
+    tvm.ir.assert_structural_equal(
+        converted, tvm.IRModule.from_expr(relay.Function([x, weight], written)), map_free_vars=True
+    )
+
+
 def test_an_index_map_that_is_no_layout_has_no_form_in_relay() -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((4, 6), "float32"))

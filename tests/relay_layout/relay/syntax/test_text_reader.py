@@ -191,6 +191,30 @@ def test_let_within_a_value() -> None:
     assert isinstance(result.body, Tuple) and isinstance(result.body.fields[0], Let)
 
 
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("%x + %y * %x", "add(%x, multiply(%y, %x))"),
+        ("%x - %y - %x / %y", "subtract(subtract(%x, %y), divide(%x, %y))"),
+        ("(%x - %y) * 2f", "multiply(subtract(%x, %y), 2f)"),
+        ("%x < %y == (%x >= %y)", "equal(less(%x, %y), greater_equal(%x, %y))"),
+        ("%x == %y > %x + %y", "equal(%x, greater(%y, add(%x, %y)))"),
+        ("%x != %y <= %x", "not_equal(%x, less_equal(%y, %x))"),
+        ("%x -1f + -2f", "add(subtract(%x, 1f), -2f)"),
+        ("nn.relu(%x + %y, axis=-1) -1f", "subtract(nn.relu(add(%x, %y), axis=-1), 1f)"),
+        ("let %z = %x * %y; (%z, %z).0 -%z", "let %z = multiply(%x, %y); subtract((%z, %z).0, %z)"),
+    ],
+)
+def test_operators_between_their_operands(text: str, calls: str) -> None:
+    found, expected = (print_text(read_text(f"def @main(%x, %y) {{ {one} }}")) for one in (text, calls))
+    assert found == expected
+
+
+def test_a_long_chain_of_operators() -> None:
+    chain = body(" + ".join(["%x"] * 5000))
+    assert isinstance(chain, Call) and chain.op == "add" and isinstance(chain.args[1], Var)
+
+
 def test_comments() -> None:
     text = "def @main(%x /* ty=int8 /* nested */ */) // to the end {\n{ /**/ %x//\n}"
     assert isinstance(read_text(text).functions["main"].body, Var)

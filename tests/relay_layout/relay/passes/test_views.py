@@ -1,4 +1,4 @@
-"""Transposes that follow one another."""
+"""Transposes and reshapes that follow one another."""
 
 from __future__ import annotations
 
@@ -45,3 +45,24 @@ def test_a_transpose_that_others_read_stays() -> None:
     net = relay.Tuple([there, relay.transpose(there, [0, 3, 1, 2])])
     simple = relay.transform.SimplifyExpr()(tvm.IRModule.from_expr(net))
     assert relay.analysis.list_op_freqs(simple) == {"nn.relu": 1, "transpose": 1}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "left"), [([(6, 20), (120,)], 1), ([(6, -1), (0, 4, 5), SHAPE], 0), ([SHAPE], 0)]
+)
+def test_reshapes_are_merged(shapes: list[tuple[int, ...]], left: int) -> None:
+    net = relay.nn.relu(relay.var("x", shape=SHAPE))
+    for shape in shapes:
+        net = relay.reshape(net, shape)
+    module = tvm.IRModule.from_expr(net)
+    simple = relay.transform.SimplifyExpr()(module)
+    assert relay.analysis.list_op_freqs(simple).get("reshape", 0) == left
+    assert relay.analysis.list_op_freqs(module).get("reshape", 0) == len(shapes)
+    assert simple["main"].ty == module["main"].ty
+
+
+def test_equal_calls_become_one_without_second_names() -> None:
+    x = relay.var("x", shape=SHAPE)
+    twice = [relay.nn.relu(x) + relay.const(1.0) for _ in range(2)]
+    shared = relay.transform.EliminateCommonSubexpr()(tvm.IRModule.from_expr(twice[0] * twice[1]))
+    tvm.ir.assert_structural_equal(shared, tvm.IRModule.from_expr(twice[0] * twice[0]))
