@@ -18,9 +18,10 @@ _MOST_REPEATS = 8
 
 def tile_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of ``tile``; TVM's own unless it repeats the last axis, of known extent, a few times."""
-    source, result, repeats = shape_of(call.args[0]), shape_of(call), ints(call.attrs.repeats)
+    source, repeats = shape_of(call.args[0]), ints(call.attrs.repeats)
     extent = fixed(source[-1]) if source else None
-    if not source or not result or extent in (None, 1) or not 1 < repeats[-1] <= _MOST_REPEATS:
+    times = repeats[-1] if repeats else 1
+    if not source or extent in (None, 1) or not 1 < times <= _MOST_REPEATS:
         return default_call(builder, call)
     shape = list(call.ty.shape.values)
     new = len(shape) - len(source)
@@ -30,7 +31,7 @@ def tile_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         def element(*index: Any) -> Any:
             each = zip(index[new:], data.shape, counts, strict=True)
             places = [place if count == 1 else tirx.indexmod(place, size) for place, size, count in each]
-            return data(*places[:-1], _in_one_of(index[-1], extent, counts[-1]))
+            return data(*places[:-1], _in_one_of(index[-1], extent, times))
 
         return te.compute(shape, element, name="tile", tag="injective")
 

@@ -19,6 +19,7 @@ from tests.relax_modules import module_giving
         ((1, 3, 30), (4, 3)),
         ((5,), (2, 3, 3)),
         ((3, 1), (1, 4)),
+        ((3, 4), ()),
     ],
 )
 def test_repeats(shape: Sequence[int], repeats: Sequence[int]) -> None:
