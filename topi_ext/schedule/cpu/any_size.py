@@ -59,7 +59,9 @@ def schedule_any_size(
     return open_schedule(found)
 
 
-def _takes_whole(run: Any, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, whole: Any) -> Any:
+def _takes_whole(
+    run: Any, workload: ConvolutionWorkload, knobs: ConvolutionKnobs, whole: ConvolutionKnobs
+) -> Any:
     """Whether a run has the tiles of ``whole``, which divide it.
 
     Where rows are fused, short ones have kernels of their own, and long ones the usual tiles if these divide

@@ -47,3 +47,14 @@ def test_images_of_known_size(mode: str, columns: int, width: int) -> None:
     data = np.random.default_rng(0).standard_normal((2, 3, 6, columns)).astype("float32")
     (found,) = relay_layout.compile(module).session().run({"x": data}).values()
     np.testing.assert_array_equal(found, np.pad(data, widths, MODES[mode]))
+
+
+@pytest.mark.parametrize("mode", ["replicate", "circular"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_more_is_added_than_there_is(mode: str, is_open: bool) -> None:
+    columns = tirx.Var("columns", "int64") if is_open else 5
+    image = relax.Var("x", relax.TensorType([3, columns], "float32"))
+    module = module_giving(relax.op.nn.pad(image, [0, 0, 12, 7], mode), image)
+    data = np.random.default_rng(0).standard_normal((3, 5)).astype("float32")
+    (found,) = relay_layout.compile(module).session().run({"x": data}).values()
+    np.testing.assert_array_equal(found, np.pad(data, [(0, 0), (12, 7)], MODES[mode]))
