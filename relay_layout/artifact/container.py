@@ -42,7 +42,7 @@ FilePath = str | os.PathLike[str]
 
 # As in PNG: the high bit and the line ends show a transfer that took the file for text.
 MAGIC = b"\x89RLA\r\n\x1a\n"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 _HEADER = struct.Struct("<8sIIQQ32s")
 _DIGESTED = _HEADER.size - 32
 _ALIGNMENT = 64

@@ -12,6 +12,13 @@ A caller may pass other memory of the same shapes, of its own for each call. Out
 else, such as an input, or whose extents are only known at run time, have none.
 """
 
+OUTPUTS = "main_outputs"
+"""Takes nothing and gives a tuple of shapes, one for each output: the number of the tensor of DESTINATIONS
+that it lies in, and then its extents.
+
+That of an output is empty which has none, or whose memory an output before it has.
+"""
+
 WORKSPACE = "main_workspace"
 """Takes nothing and gives a tuple of tensors: the memory of intermediate results."""
 

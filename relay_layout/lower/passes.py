@@ -16,6 +16,7 @@ from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.dynamic_storage import share_dynamic_storages
 from relay_layout.lower.memory.in_place import compute_in_place
+from relay_layout.lower.memory.shared_views import share_views
 from relay_layout.lower.memory.uncalled_functions import drop_uncalled
 from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
 from relay_layout.lower.narrow_storage import narrow_intermediates
@@ -77,6 +78,7 @@ def memory_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
 def machine_passes() -> list[tvm.transform.Pass]:
     """Lower functions whose memory is planned to code of the virtual machine."""
     return [
+        as_pass(share_views),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
         relax.transform.ComputePrimValue(),

@@ -7,6 +7,7 @@ before or after this gets the same one.
 
 import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -26,20 +27,11 @@ _LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
 _LINE_BYTES = 64
 """Vectors that begin with a cache line are read the fastest."""
 
-
-_SMALL_BYTES = 1 << 12
-"""Outputs up to this lie where numpy has room: to find out where that is, so that they begin with a cache
-line, takes longer than a few vectors that are in two lines each."""
-
-_RECYCLED_BYTES = 1 << 20
-"""Outputs from here on are computed in memory that was used before: each page of the system's would be filled
-with zeros first, which takes as long as a fast kernel takes to compute it."""
-
 _KNOWN_SHAPES = 8
 """Shapes of outputs of open size for which memory is kept."""
 
 _KEPT = 2
-"""Blocks of memory kept for an output: a caller may hold the last one while the next is computed."""
+"""Memories kept for an output: a caller may hold the last one while the next is computed."""
 
 
 @cache
@@ -70,10 +62,10 @@ def _library_folders() -> list[Path]:
 
 
 class Results(NamedTuple):
-    """Memory that one call computes outputs in: tensors, and the caller's arrays below them by address."""
+    """Memory that one call computes outputs in: tensors, and for each the array of it that a caller gets."""
 
     tensors: list[Any]
-    arrays: dict[int, np.ndarray]
+    arrays: list[np.ndarray]
 
 
 class Cpu:
@@ -100,8 +92,8 @@ class Cpu:
         Weights that lie elsewhere are copied, unless vectors may be read there.
         """
         if array.size == 0:
-            return _tensor_over(aligned(array.shape, array.dtype))
-        tensor = _tensor_over(_readable(array))
+            return tensor_over(aligned(array.shape, array.dtype))
+        tensor = tensor_over(_readable(array))
         self._held.append(place_of(tensor))
         return tensor
 
@@ -117,56 +109,48 @@ class Cpu:
         """
         if not array.flags.aligned or not array.flags.writeable or array.size == 0:
             return None
-        return _tensor_over(array)
+        return tensor_over(array)
 
     def copied(self, name: str, array: np.ndarray) -> Any:
         """A copy of an input, at the same address as the copy before if that had the same shape."""
         known = self._buffers.get(name)
         if known is None or known[1].shape != array.shape:
             memory = aligned(array.shape, array.dtype)
-            known = self._buffers[name] = _tensor_over(memory), memory
+            known = self._buffers[name] = tensor_over(memory), memory
         np.copyto(known[1], array)
         return known[0]
 
     def results(self, kept: Sequence[Any]) -> Callable[[], Results]:
         """What gives new memory of the shapes of the tensors that a network keeps for its outputs."""
         rooms = [_Room.of(tensor.shape, str(tensor.dtype)) for tensor in kept]
-        from_dlpack = tvm_ffi.from_dlpack
 
         def new() -> Results:
-            results = Results([], {})
-            for room in rooms:
-                array = room.for_output()
-                tensor = from_dlpack(array)
-                results.tensors.append(tensor)
-                results.arrays[tensor.data_ptr()] = array
-            return results
+            memories = [room.memory() for room in rooms]
+            return Results([memory.tensor for memory in memories], [memory.array() for memory in memories])
 
         return new
 
-    def occupied(self, results: Results, inputs: Sequence[Any]) -> Places:
-        """The memory of one call that no output of its may share, but for those computed in ``results``."""
-        return Places(map(place_of, [*results.tensors, *inputs]))
+    def occupied(self, results: Results, inputs: Sequence[Any], item_bytes: Sequence[int]) -> Places:
+        """The memory of one call that no output of its may share that is not computed in ``results``.
 
-    def fetched(self, tensor: Any, results: Results, occupied: Places | None = None) -> np.ndarray:
-        """An output as an array of the caller's own, which another network may read where it lies.
-
-        It is that of ``results`` that it was computed in, unless an output before it was. One whose shape is
-        open was computed in memory of this call, and is that unless anything else lies there too: inputs and
-        outputs in what is ``occupied``, to which it is added. Any other is a copy.
+        ``item_bytes`` are those of an element of each input.
         """
-        begin = tensor.data_ptr()
-        own = results.arrays.pop(begin, None)
-        if own is not None and own.size == tensor.numel():
-            shape = tensor.shape
-            return own if own.shape == shape else own.reshape(shape)
+        return Places([*map(place_of, results.tensors), *map(place_of, inputs, item_bytes)])
+
+    def fetched(self, tensor: Any, occupied: Places | None = None) -> np.ndarray:
+        """An output that is not computed in results, as an array of the caller's own, which another network
+        may read where it lies.
+
+        One whose shape is open was computed in memory of this call, and is that unless anything else lies
+        there too: inputs and outputs in what is ``occupied``, to which it is added. Any other is a copy.
+        """
         found = np.from_dlpack(tensor)
-        if occupied is not None and own is None:
-            place = range(begin, begin + found.nbytes)
+        if occupied is not None:
+            place = place_of(tensor, found.itemsize)
             if not self._of_all_calls.meet(place) and not occupied.meet(place):
                 occupied.add(place)
                 return found if found.flags.writeable else np.asarray(_Made(tensor, found))
-        array = self._room(found.shape, found.dtype).new()
+        array = self._room(found.shape, found.dtype).memory().array()
         np.copyto(array, found)
         return array
 
@@ -183,50 +167,66 @@ class _Made:
         self.__array_interface__ = {**known, "data": (known["data"][0], False)}
 
 
-class _Recycled:
-    """Memory of an array: when the last array that lies in it is gone, it is ``free`` for another one."""
+class _Memory:
+    """Memory of one output, which begins with a cache line: a tensor, and arrays for callers.
 
-    def __init__(self, free: list[np.ndarray], memory: np.ndarray) -> None:
-        self._free = free
-        self._memory = memory
-        self.__array_interface__ = self._memory.__array_interface__
+    It is free as soon as nothing that a caller has refers to it. Any view of an array refers to the array
+    that owns the memory, as numpy makes it so, so that references to that are counted.
+    """
 
-    def __del__(self) -> None:
-        if len(self._free) < _KEPT:
-            self._free.append(self._memory)
+    __slots__ = "_array", "_idle", "_owner", "tensor"
+
+    def __init__(self, room: "_Room") -> None:
+        self._owner = np.empty(room.size, np.uint8)
+        self._array = room.within(self._owner)
+        self.tensor = tensor_over(self._array)
+        self._idle = self._references()
+
+    def _references(self) -> int:
+        return sys.getrefcount(self._owner)
+
+    def is_free(self) -> bool:
+        """Whether the next call may compute there."""
+        return self._references() == self._idle
+
+    def array(self) -> np.ndarray:
+        """An array of a caller's own."""
+        return self._array[...]
 
 
 class _Room(NamedTuple):
-    """What is known of arrays before their memory is."""
+    """What is known of arrays before their memory is, and memory of those before."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     strides: tuple[int, ...]
     size: int
-    is_small: bool
-    free: list[np.ndarray]
+    kept: list[_Memory]
 
     @classmethod
     def of(cls, shape: Sequence[int], dtype: Any) -> "_Room":
         kind = np.dtype(dtype)
         # Of an array without elements numpy makes other strides, which TVM does not take.
         strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
-        size = math.prod(shape) * kind.itemsize
-        return cls(tuple(shape), kind, strides, size + _LINE_BYTES, 0 < size <= _SMALL_BYTES, [])
+        return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES, [])
 
-    def for_output(self) -> np.ndarray:
-        """An array without values; a small one lies anywhere."""
-        return np.empty(self.shape, self.dtype) if self.is_small else self.new()
+    def memory(self) -> _Memory:
+        """That of an output that its caller has given up, else new memory: each page of the system's would
+        be filled with zeros first, which takes as long as a fast kernel takes to compute it.
+        """
+        for known in self.kept:
+            if known.is_free():
+                return known
+        made = _Memory(self)
+        self.kept[_KEPT - 1 :] = []
+        self.kept.insert(0, made)
+        return made
 
-    def new(self) -> np.ndarray:
-        """An array without values, which begins with a cache line."""
-        recycled = self.size >= _RECYCLED_BYTES
-        memory = self.free.pop() if recycled and self.free else np.empty(self.size, np.uint8)
-        if recycled:
-            memory = np.asarray(_Recycled(self.free, memory))
+    def within(self, owner: np.ndarray) -> np.ndarray:
+        """An array in ``size`` bytes, which begins with a cache line."""
         # numpy's own ways to tell an address take as long as a small network.
-        offset = -tvm_ffi.from_dlpack(memory).data_ptr() % _LINE_BYTES
-        return np.ndarray(self.shape, self.dtype, memory, offset, self.strides)
+        offset = -tvm_ffi.from_dlpack(owner).data_ptr() % _LINE_BYTES
+        return np.ndarray(self.shape, self.dtype, owner, offset, self.strides)
 
 
 def _readable(array: np.ndarray) -> np.ndarray:
@@ -244,8 +244,10 @@ def _readable(array: np.ndarray) -> np.ndarray:
 
 def aligned(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array without values, whose memory begins with a cache line."""
-    return _Room.of(shape, dtype).new()
+    room = _Room.of(shape, dtype)
+    return room.within(np.empty(room.size, np.uint8))
 
 
-def _tensor_over(array: np.ndarray) -> Any:
+def tensor_over(array: np.ndarray) -> Any:
+    """A tensor over the memory of an array, which is contiguous."""
     return tvm_ffi.from_dlpack(array, require_contiguous=True)

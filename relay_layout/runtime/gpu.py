@@ -48,15 +48,15 @@ class Gpu:
 
     def results(self, kept: Sequence[Any]) -> Callable[[], Results]:
         """What gives the tensors that a network keeps for its outputs, for CUDA graphs need them there."""
-        return lambda: Results(list(kept), {})
+        return lambda: Results(list(kept), [])
 
     def hold(self, tensors: Sequence[Any]) -> None:
         """Nothing: outputs are copied."""
 
-    def occupied(self, results: Results, inputs: Sequence[Any]) -> None:
+    def occupied(self, results: Results, inputs: Sequence[Any], item_bytes: Sequence[int]) -> None:
         """None: outputs are copied."""
 
-    def fetched(self, tensor: Any, results: Results, occupied: None = None) -> np.ndarray:
+    def fetched(self, tensor: Any, occupied: None = None) -> np.ndarray:
         """An output as an array of the caller's own."""
         return tensor.numpy()
 

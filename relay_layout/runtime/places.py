@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def place_of(tensor: Any) -> range:
-    """The addresses of a contiguous tensor of TVM's."""
+def place_of(tensor: Any, item_bytes: int | None = None) -> range:
+    """The addresses of a contiguous tensor of TVM's.
+
+    ``item_bytes`` are those of an element; to ask the tensor takes longer than all else.
+    """
     begin = tensor.data_ptr()
-    return range(begin, begin + tensor.numel() * tensor.dtype.itemsize)
+    return range(begin, begin + tensor.numel() * (item_bytes or tensor.dtype.itemsize))
 
 
 class Places:
@@ -17,12 +20,12 @@ class Places:
     def __init__(self, places: Iterable[range] = ()) -> None:
         self._begins: list[int] = []
         self._ends: list[int] = []
-        for place in sorted(filter(None, places), key=lambda place: place.start):
-            if self._ends and place.start <= self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], place.stop)
+        for begin, end in sorted([(place.start, place.stop) for place in places if place]):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
             else:
-                self._begins.append(place.start)
-                self._ends.append(place.stop)
+                self._begins.append(begin)
+                self._ends.append(end)
 
     def add(self, place: range) -> None:
         """One more, which meets none of them."""

@@ -14,10 +14,10 @@ import numpy as np
 import tvm_ffi
 
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
-from relay_layout.artifact.functions import DESTINATIONS, MAIN, WORKSPACE
+from relay_layout.artifact.functions import DESTINATIONS, MAIN, OUTPUTS, WORKSPACE
 from relay_layout.errors import ArtifactError, InputError, RelayLayoutError
 from relay_layout.host import check_threads, cpu_count
-from relay_layout.runtime.cpu import Cpu, load_runtime
+from relay_layout.runtime.cpu import Cpu, load_runtime, tensor_over
 from relay_layout.runtime.machine import NO_MEMORY, Machine, is_of_memory, memory_errors
 from relay_layout.runtime.turns import Turns
 from topi_ext.messages import first_line, system_message
@@ -84,16 +84,25 @@ class Session:
             self._destinations = list(self._machine[DESTINATIONS]())
             self._new_results = self._device.results(self._destinations)
             workspace = self._machine[WORKSPACE]()
+            lies_in = [list(shape) for shape in self._machine[OUTPUTS]()]
         self._device.hold(workspace)
         # Calls pass and convert inputs and destinations alone.
         self._entry = self._machine.bind(MAIN, _BOUND, *weights, *workspace)
         self._open = [not all(isinstance(extent, int) for extent in spec.shape) for spec in self.outputs]
         self._has_open = any(self._open)
+        # Of a GPU the memory of results is not a caller's.
+        self._own = [None if self.on_gpu else place or None for place in lies_in]
+        self._is_in_results = self._own == [
+            [number, *tensor.shape] for number, tensor in enumerate(self._destinations)
+        ]
+        self._input_names = [spec.name for spec in self.inputs]
+        self._item_bytes = [np.dtype(spec.dtype).itemsize for spec in self.inputs]
         self._output_names = [spec.name for spec in self.outputs]
         axes = [_axes_in_memory(spec) for spec in self.outputs]
         self._permuted = [(place, own) for place, own in enumerate(axes) if own is not None]
         self._fed: list[Any] | None = None
         self._accepted: dict[str, Any] | None = None
+        self._borrowed: dict[str, Any] | None = None
         self._calls = 0
         self._turns = Turns()
         self._is_closed = False
@@ -180,13 +189,17 @@ class Session:
         """The outputs for these inputs; they are the caller's own."""
         results = self._new_results()
         found = self._called(tensors, results.tensors)
-        if not self._has_open:
-            return [self._device.fetched(tensor, results) for tensor in found]
-        occupied = self._device.occupied(results, tensors)
-        each = zip(found, self._open, strict=True)
-        return [
-            self._device.fetched(tensor, results, occupied if is_open else None) for tensor, is_open in each
-        ]
+        if self._is_in_results:
+            return results.arrays
+        occupied = self._device.occupied(results, tensors, self._item_bytes) if self._has_open else None
+        arrays = []
+        for place, (own, is_open) in enumerate(zip(self._own, self._open, strict=True)):
+            if own is None:
+                arrays.append(self._device.fetched(found[place], occupied if is_open else None))
+            else:
+                number, *shape = own
+                arrays.append(results.arrays[number].reshape(shape))
+        return arrays
 
     def _called(self, tensors: Sequence[Any], destinations: Sequence[Any]) -> Sequence[Any]:
         """The outputs, in ``destinations`` or in memory that the next call overwrites."""
@@ -216,10 +229,14 @@ class Session:
             names = ", ".join(f"'{spec.name}': ..." for spec in self.inputs)
             raise InputError(f"inputs: expected a dict {{{names}}}, got {type(inputs).__name__}")
         given = {name: as_array(value, name) for name, value in inputs.items()}
-        accepted = self._accepted_of(given, inputs)
+        looks = {name: _look(value) for name, value in given.items()}
+        if borrow and looks == self._borrowed:
+            self.copied = ()
+            return [tensor_over(given[name]) for name in self._input_names]
+        accepted = given if looks == self._accepted else self._checked(given, inputs)
         tensors, copied = [], []
-        for spec in self.inputs:
-            name, array = spec.name, accepted[spec.name]
+        for name in self._input_names:
+            array = accepted[name]
             shared = borrow and (array is given[name] or np.may_share_memory(array, given[name]))
             tensor = self._device.borrowed(array) if shared else None
             if tensor is None:
@@ -227,22 +244,17 @@ class Session:
                 copied.append(name)
             tensors.append(tensor)
         self.copied = tuple(copied)
+        # Where inputs are taken as they are, so are others that look the same.
+        as_they_are = all(accepted[name] is value for name, value in given.items())
+        self._accepted = looks if as_they_are else None
+        self._borrowed = looks if as_they_are and borrow and not copied else None
         return tensors
 
-    def _accepted_of(self, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The inputs as the network takes them, of the arrays over what the caller has.
-
-        Where those of the call before were taken as they were, so are others that look the same.
-        """
-        looks = {name: _look(value) for name, value in given.items()}
-        if looks == self._accepted:
-            return given
+    def _checked(self, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs as the network takes them, of the arrays over what the caller has."""
         conditions = self.artifact.manifest.conditions
         of_torch = [name for name, value in inputs.items() if _is_torch(value)]
-        found = check_inputs(self.inputs, given, conditions, permute=self.permute, of_torch=of_torch)
-        as_they_were = all(found[name] is value for name, value in given.items())
-        self._accepted = looks if as_they_were else None
-        return found
+        return check_inputs(self.inputs, given, conditions, permute=self.permute, of_torch=of_torch)
 
     def _fed_tensors(self) -> Sequence[Any]:
         self._check_open()
@@ -360,8 +372,10 @@ def _is_torch(value: Any) -> bool:
 
 
 def _look(value: Any) -> Any:
-    """All of an array that decides whether it is taken; of anything else what equals nothing."""
-    return (value.shape, value.strides, value.dtype) if type(value) is np.ndarray else object()
+    """All of an array that decides whether and how it is taken; of anything else what equals nothing."""
+    if type(value) is not np.ndarray:
+        return object()
+    return value.shape, value.strides, value.dtype, value.flags.num
 
 
 def _axes_in_memory(spec: TensorSpec) -> tuple[int, ...] | None:

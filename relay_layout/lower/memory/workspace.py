@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
-from relay_layout.artifact.functions import ALONE, DESTINATIONS, WORKSPACE
+from relay_layout.artifact.functions import ALONE, DESTINATIONS, OUTPUTS, WORKSPACE
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import (
     bindings_of,
     input_count,
+    is_static,
     operator_name,
+    shape_of,
     with_body,
     with_main,
     with_new_variables,
@@ -48,6 +50,7 @@ def lift_workspace(module: tvm.IRModule) -> tvm.IRModule:
     main = with_body(function, body, parameters=parameters).with_attr("num_input", inputs)
     updated = with_main(module, main)
     updated[DESTINATIONS] = _maker(DESTINATIONS, destinations)
+    updated[OUTPUTS] = _shapes(OUTPUTS, _placed(function, _tensors(destinations)))
     updated[WORKSPACE] = _maker(WORKSPACE, others)
     updated[ALONE] = with_new_variables(function).with_attr("global_symbol", ALONE)
     return updated
@@ -58,11 +61,37 @@ def _outputs(function: relax.Function) -> set[relax.Var]:
     bindings = bindings_of(function)
     bound = {binding.var: binding.value for binding in bindings}
     aliases = Aliases(bindings)
-    result = function.body.body
-    roots = {aliases.root(variable) for variable in variables_read(bound.get(result, result))}
+    roots = {aliases.root(variable) for variable in variables_read(_result(function))}
     storages = {variable: call.args[0] for variable, call in bound.items() if operator_name(call) == TENSOR}
     held = Counter(storages.values())
     return {variable for variable in roots if held[storages.get(variable)] == 1}
+
+
+def _result(function: relax.Function) -> relax.Expr:
+    """What a function gives: a tensor or a tuple of them."""
+    result = function.body.body
+    return {binding.var: binding.value for binding in bindings_of(function)}.get(result, result)
+
+
+def _placed(function: relax.Function, destinations: Sequence[relax.Var]) -> list[list[int]]:
+    """Of each output the number of the tensor that it lies in, and its extents; see OUTPUTS."""
+    result, aliases = _result(function), Aliases(bindings_of(function))
+    free = {variable: number for number, variable in enumerate(destinations)}
+    found: list[list[int]] = []
+    for output in result.fields if isinstance(result, relax.Tuple) else [function.body.body]:
+        shape = shape_of(output)
+        is_known_shape = shape is not None and is_static(shape)
+        number = free.pop(aliases.root(output), None) if is_known_shape else None
+        found.append([] if shape is None or number is None else [number, *map(int, shape)])
+    return found
+
+
+def _shapes(name: str, shapes: Sequence[Sequence[int]]) -> relax.Function:
+    """The function that gives these shapes."""
+    builder = relax.BlockBuilder()
+    with builder.function(name, [], attrs={"relax.force_pure": True}):
+        builder.emit_func_output(relax.Tuple([relax.ShapeExpr(list(shape)) for shape in shapes]))
+    return builder.finalize()[name]
 
 
 def _liftable(bindings: Sequence[relax.Binding], outputs: set[relax.Var]) -> dict[relax.Var, relax.Call]:

@@ -89,12 +89,12 @@ def test_without_verification_only_contents_go_unread(small: Path) -> None:
         (b"\x7fELF" + bytes(100), "is not a relay-layout artifact (bad magic)"),
         (container.MAGIC.replace(b"\r\n", b"\n") + bytes(100), "is not a relay-layout artifact (bad magic)"),
         (
-            container.MAGIC + struct.pack("<I", 8) + bytes(100),
-            "has format version 8, this relay-layout reads up to 7; upgrade relay-layout",
+            container.MAGIC + struct.pack("<I", 9) + bytes(100),
+            "has format version 9, this relay-layout reads up to 8; upgrade relay-layout",
         ),
         (
             container.MAGIC + struct.pack("<I", 4) + bytes(100),
-            "has format version 4, this relay-layout reads 7; compile the model again",
+            "has format version 4, this relay-layout reads 8; compile the model again",
         ),
         (container.MAGIC + bytes(100), "damaged in section header: unknown format version 0"),
     ],

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
+from relay_layout.artifact.functions import DESTINATIONS, OUTPUTS, WORKSPACE
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.memory.plan import planned_memory
 from relay_layout.lower.memory.workspace import lift_workspace
@@ -185,3 +186,44 @@ def test_runs_in_the_virtual_machine() -> None:
         image = np.random.default_rng(seed).standard_normal((2, 3), dtype="float32")
         output = machine["main"](tvm.runtime.tensor(image), *workspace)
         np.testing.assert_allclose(output.numpy(), np.exp(image), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("emit", "expected"),
+    [
+        pytest.param(activations, [[0, 2, 3]], id="as it is"),
+        pytest.param(
+            lambda builder, data: builder.emit(op.reshape(builder.emit(op.exp(data)), (3, 2))),
+            [[0, 3, 2]],
+            id="a view",
+        ),
+        pytest.param(
+            lambda builder, data: builder.emit(op.reshape(data, (3, 2))), [[]], id="a view of an input"
+        ),
+        pytest.param(lambda builder, data: op.sum(data), [[0]], id="a scalar"),
+        pytest.param(
+            lambda builder, data: relax.Tuple([data, op.exp(data), op.sum(data)]),
+            [[], [0, 2, 3], [1]],
+            id="an input among them",
+        ),
+    ],
+)
+def test_where_outputs_lie(
+    emit: Callable[[relax.BlockBuilder, relax.Var], relax.Expr], expected: list[list[int]]
+) -> None:
+    assert lies_in(module_of(emit, 2, 3)) == expected
+
+
+def test_an_output_that_comes_twice_lies_in_the_memory_of_the_first() -> None:
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+        once = builder.emit(op.exp(data))
+        return relax.Tuple([once, once])
+
+    assert lies_in(module_of(emit, 2, 3)) == [[0, 2, 3], []]
+
+
+def lies_in(module: tvm.IRModule) -> list[list[int]]:
+    """What OUTPUTS gives."""
+    passes = tvm.transform.Sequential([*machine_passes()])
+    machine = relax.VirtualMachine(relax.build(lifted(module), "llvm", relax_pipeline=passes), tvm.cpu())
+    return [list(shape) for shape in machine[OUTPUTS]()]
