@@ -30,6 +30,7 @@ from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
 from topi_ext.codegen.scopes import START, SUMS
+from topi_ext.codegen.task_memory import KEEP, allocate_once
 from topi_ext.ir import VOLATILE, holds, nodes_of
 from topi_ext.processor import is_aarch64
 
@@ -43,9 +44,6 @@ STACK_BYTES = 8 << 10
 
 _LINE_BYTES, _STACK_ALIGNMENT = 64, 16
 """The alignment that buffers of matrices need, and the largest that TVM gives to buffers on the stack."""
-
-_KEEP = "disable_lower_builtin"
-"""TVM's annotation for allocations that the code generator is to put on the stack."""
 
 _PROMISE = "storage_alignment"
 """TVM's attribute for the alignment of parameters."""
@@ -84,6 +82,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 hide_remainders(),
                 import_functions(),
                 keep_on_stack(),
+                allocate_once(),
                 accept_any_address(),
                 finalize_host_passes(),
             ]
@@ -155,7 +154,7 @@ def keep_on_stack(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def on_allocation(allocation: tirx.AllocBuffer) -> Any:
         kept = _kept(allocation, loads_again)
         in_memory = kept.buffer.scope() == SUMS or holds(walked, kept.buffer)
-        return _aligned(kept) if in_memory and _KEEP in kept.annotations else kept
+        return _aligned(kept) if in_memory and KEEP in kept.annotations else kept
 
     return replaced(func, (tirx.AllocBuffer, on_allocation))
 
@@ -194,7 +193,7 @@ def _kept(allocation: tirx.AllocBuffer, loads_again: bool) -> tirx.AllocBuffer:
         size *= int(extent)
     if not 0 < size <= STACK_BYTES or buffer.scope() not in ("global", "local", START, SUMS):
         return allocation
-    marks = {_KEEP: tirx.const(1, "int32")}
+    marks = {KEEP: tirx.const(1, "int32")}
     if loads_again and buffer.scope() == START:
         marks[VOLATILE] = tirx.const(1, "int32")
     return tirx.AllocBuffer(buffer, {**allocation.annotations, **marks})

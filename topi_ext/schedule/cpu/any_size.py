@@ -67,7 +67,8 @@ def _takes_whole(
     Where rows are fused, short ones have kernels of their own, and long ones the usual tiles if these divide
     them as well.
     """
-    divides = tirx.floormod(run, whole.tile_pixels) < 1
+    # That there is a tile is said apart: where the last one begins follows from that alone.
+    divides = tirx.And(run >= whole.tile_pixels, tirx.floormod(run, whole.tile_pixels) < 1)
     if not fuses_rows(workload):
         return divides
     usual = knobs.tile_pixels
