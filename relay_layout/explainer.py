@@ -8,9 +8,9 @@ from relay_layout.choice.plan import LayoutPlan, rename_inside
 from relay_layout.choice.solver import status_of_all
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.facts import OperatorFact
+from relay_layout.explanation.finding import place_of
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE, DOUBTFUL
-from relay_layout.explanation.words import place_of
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph import Node
 from relay_layout.one_at_a_time import one_at_a_time
