@@ -182,7 +182,7 @@ def _unit_blocks(layout: Layout, axis: str) -> Layout:
 
 
 def outer_position(layout: Layout, label: str) -> int:
-    """The dimension that holds ``label`` (the outer part, where it is blocked) in memory order."""
+    """The dimension that holds ``label``, which the layout has, in memory; of a block the outer part."""
     for position, axis in enumerate(layout.axes):
         if axis.name == label and axis.factor is None:
             return position
