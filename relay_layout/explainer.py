@@ -4,20 +4,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from relay_layout.choice.plan import LayoutPlan, plan_layout, rename_inside
+from relay_layout.choice.plan import LayoutPlan, rename_inside
 from relay_layout.choice.solver import status_of_all
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.facts import OperatorFact
+from relay_layout.explanation.finding import place_of
 from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE, DOUBTFUL
-from relay_layout.explanation.words import place_of
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph import Node
 from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.request import LayoutRequest
-from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.conversion import inference_form
-from relay_layout.rewrite.convert_layout import parts
+from relay_layout.rewrite.convert_layout import parts, planned
 from relay_layout.targets import TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 
@@ -75,7 +74,7 @@ def explain(
     module = inference_form(module, request, resolved)
     plans = []
     for name, part, asked in parts(module, request):
-        plan = plan_layout(with_border_layouts(part, asked), asked, resolved)
+        _, plan = planned(part, asked, resolved)
         plans.append(rename_inside(name, plan) if name else plan)
     if node is None:
         return explain_plans(plans)

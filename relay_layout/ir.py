@@ -8,9 +8,12 @@ import numpy as np
 import tvm
 from tvm import relax, sym, tirx
 from tvm.ir import Op, prim
-from tvm.ir.expr import GenericConst as Constant
+from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator
 from tvm_ffi import structural_map
+
+Constant = GenericConst
+"""A tensor that a module holds (:func:`constant_array`)."""
 
 Expression = Any
 """A Relax expression (``tvm.relax.Expr``)."""
@@ -126,7 +129,7 @@ def constant_array(expression: Expression) -> np.ndarray:
     return array
 
 
-def constant(array: np.ndarray) -> Constant:
+def constant(array: np.ndarray) -> GenericConst:
     """A constant tensor with the values of ``array``."""
     return filled_constant(array.shape, array.dtype, lambda memory: np.copyto(memory, array))
 
@@ -136,7 +139,9 @@ def along_axis(vector: np.ndarray, axis: int, rank: int) -> np.ndarray:
     return vector.reshape(() if vector.size == 1 else (-1, *[1] * (rank - 1 - axis)))
 
 
-def filled_constant(shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.ndarray], object]) -> Constant:
+def filled_constant(
+    shape: Sequence[int], dtype: np.dtype, fill: Callable[[np.ndarray], object]
+) -> GenericConst:
     """A constant tensor whose values ``fill`` writes into the array that it is given.
 
     For weights: ``relax.const`` would copy an array twice more.
@@ -352,53 +357,3 @@ def simplify_bindings(module: tvm.IRModule, kept: Iterable[str] = ()) -> tvm.IRM
     """
     module = relax.transform.CanonicalizeBindings()(module)
     return relax.transform.DeadCodeElimination([*kept])(module)
-
-
-__all__ = [
-    "HALVES",
-    "Constant",
-    "Emit",
-    "Expression",
-    "Extent",
-    "along_axis",
-    "as_extent",
-    "as_layout_change",
-    "bindings_of",
-    "calls_global",
-    "constant",
-    "constant_array",
-    "copy_of",
-    "dtype_of",
-    "erased",
-    "factors",
-    "fields_of",
-    "filled_constant",
-    "function_attributes",
-    "input_count",
-    "ints",
-    "is_empty",
-    "is_one",
-    "is_static",
-    "known_to_differ",
-    "operator_name",
-    "out_layout",
-    "rebuild_functions",
-    "relax_functions",
-    "same_extent",
-    "same_extents",
-    "scalar",
-    "shape_of",
-    "simplify_bindings",
-    "size_in_bytes",
-    "value_of",
-    "visit_functions",
-    "with_attributes",
-    "with_bindings",
-    "with_body",
-    "with_functions",
-    "with_main",
-    "with_new_variables",
-    "with_operands",
-    "with_values",
-    "without_functions",
-]

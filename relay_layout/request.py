@@ -64,7 +64,7 @@ class LayoutRequest:
     @staticmethod
     def parse(
         desired_layout: str = "auto",
-        operators: Sequence[str] | None = None,
+        desired_layout_ops: Sequence[str] | None = None,
         desired_layouts: Mapping[str, Sequence[str]] | None = None,
         skip_layers: Sequence[int] = (),
         *,
@@ -79,7 +79,7 @@ class LayoutRequest:
         Raises LayoutError for text that is not a layout, a dictionary that no operator can follow, and
         options that contradict one another.
         """
-        _check(desired_layout, operators, desired_layouts, skip_layers)
+        _check(desired_layout, desired_layout_ops, desired_layouts, skip_layers)
         _check_names("input_layouts", input_layouts, "layouts", "NHWC", str)
         _check_names("output_layouts", output_layouts, "layouts", "NHWC", str)
         _check_names("input_dim_orders", input_dim_orders, "orders of dimensions", (0, 2, 3, 1), Iterable)
@@ -89,10 +89,10 @@ class LayoutRequest:
         named, for_all = desired_layouts, None
         if named is None and desired_layout not in ("auto", "none"):
             Layout.parse(desired_layout)
-            if operators is None:
+            if desired_layout_ops is None:
                 for_all = desired_layout
             else:
-                named = {name: [desired_layout, "default"] for name in operators}
+                named = {name: [desired_layout, "default"] for name in desired_layout_ops}
         desired: Mapping[str, Sequence[str]] | None = None if desired_layout == "auto" else {}
         if named is not None:
             desired = check_desired({name.removeprefix("relax."): value for name, value in named.items()})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from topi_ext.cuda import depthwise_space, space, winograd_space
+from topi_ext.cuda import depthwise_space, gemm_space, winograd_space
 from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
 from topi_ext.cuda.kernel_knobs import KernelKnobs
 from topi_ext.cuda.knobs import GemmKnobs, check
@@ -93,12 +93,12 @@ def _on_gpu(
 
 
 def _product_knobs(workload: GemmConvolution, machine: Multiprocessor) -> Iterator[_EstimatedUs]:
-    yield from space.gemm_knobs(workload, machine)
+    yield from gemm_space.gemm_knobs(workload, machine)
     yield from winograd_space.winograd_knobs(workload, machine)
 
 
 def _cheapest_product(workload: GemmConvolution, machine: Multiprocessor, winograd: bool) -> _EstimatedUs:
-    direct: _EstimatedUs = space.cheapest_gemm(workload, machine)
+    direct: _EstimatedUs = gemm_space.cheapest_gemm(workload, machine)
     other = winograd_space.cheapest_winograd(workload, machine) if winograd else None
     return direct if other is None or direct[0] <= other[0] else other
 
@@ -113,7 +113,7 @@ _CONVOLUTIONS = Family(knob_space, cheapest, _convolution_knobs, estimated_cycle
 _PRODUCTS = _on_gpu(
     _product_knobs,
     _cheapest_product,
-    (GemmKnobs, check, space.estimated_us),
+    (GemmKnobs, check, gemm_space.gemm_us),
     (WinogradGemmKnobs, check_winograd, winograd_space.winograd_us),
 )
 _DEPTHWISE = _on_gpu(

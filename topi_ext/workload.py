@@ -19,7 +19,7 @@ ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json`, or that of a pooling
 (:class:`topi_ext.other_workloads.PoolingWorkload`)."""
 
-TYPICAL = "topi_ext.usual"
+TYPICAL = "topi_ext.typical"
 """Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
 size, as JSON, for which its knobs are chosen."""
 

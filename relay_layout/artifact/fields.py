@@ -1,4 +1,4 @@
-"""Strict JSON, and checks of single fields whose errors say where in the document they are."""
+"""Strict JSON, and checks of single fields, whose ArtifactErrors say where in the document they are."""
 
 import json
 import math

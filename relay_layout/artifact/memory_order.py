@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
-def lies_in(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], step: int = 1) -> bool:
+def lies_in(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], step: int) -> bool:
     """Whether elements that far apart fill one block of memory in ``order`` without gaps.
 
     ``strides`` and ``step``, the distance of neighbours, are in the same unit. True for no elements.

@@ -12,7 +12,7 @@ worse than any of these.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_layout.choice.problem import Problem, total_cost
+from relay_layout.choice.problem import Group, Problem, total_cost
 from relay_layout.choice.reduction import Reduced
 from relay_layout.choice.state import State, orders_in, read_in, state_of, written_in
 
@@ -70,6 +70,18 @@ class _Partial:
     choice: int
     before: "_Partial | None"
 
+    def choices(self) -> list[int]:
+        """A choice for each group that is decided."""
+        found, partial = list[int](), self
+        while partial.before is not None:
+            found.append(partial.choice)
+            partial = partial.before
+        return found[::-1]
+
+
+_Partials = dict[tuple[State, ...], _Partial]
+"""Partial solutions by the states of the tensors that other groups touch as well."""
+
 
 def sweep(problem: Problem) -> list[int]:
     """Beam search: decide the groups in order, keeping the cheapest partial solutions.
@@ -79,38 +91,43 @@ def sweep(problem: Problem) -> list[int]:
     choices = sum(len(group.costs) for group in problem.groups)
     most = max(1, min(MOST_STATES, MOST_STEPS // max(1, choices)))
     last = [touching[-1] if touching else -1 for touching in problem.touching]
-    best: dict[tuple[State, ...], _Partial] = {(): _Partial(0.0, -1, None)}
+    best: _Partials = {(): _Partial(0.0, -1, None)}
     live: list[int] = []
     for place, group in enumerate(problem.groups):
         new = [tensor for tensor in group.tensors if tensor not in set(live)]
-        tensors = live + new
         start = tuple(problem.fixed[tensor] for tensor in new)
-        place_of = {tensor: position for position, tensor in enumerate(tensors)}
-        positions = [place_of[tensor] for tensor in group.tensors]
+        tensors = live + new
         kept = [position for position, tensor in enumerate(tensors) if last[tensor] > place]
-        following: dict[tuple[State, ...], _Partial] = {}
-        for states, partial in best.items():
-            before = states + start
-            for choice, own in enumerate(group.states):
-                after = list(before)
-                cost = partial.cost + group.costs[choice]
-                for position, state in zip(positions, own, strict=True):
-                    joined = before[position] | state
-                    after[position] = joined
-                    costs = problem.tensor_costs[tensors[position]]
-                    cost += costs.total(joined) - costs.total(before[position])
-                key = tuple([after[position] for position in kept])
-                known = following.get(key)
-                if known is None or cost < known.cost:
-                    following[key] = _Partial(cost, choice, partial)
+        begun = {states + start: partial for states, partial in best.items()}
+        following = _with_choices(problem, group, tensors, kept, begun)
         live = [tensors[position] for position in kept]
         best = dict(sorted(following.items(), key=lambda item: item[1].cost)[:most])
-    end: _Partial | None = min(best.values(), key=lambda partial: partial.cost)
-    choice_of = []
-    while end is not None and end.before is not None:
-        choice_of.append(end.choice)
-        end = end.before
-    return choice_of[::-1]
+    return min(best.values(), key=lambda partial: partial.cost).choices()
+
+
+def _with_choices(
+    problem: Problem, group: Group, tensors: Sequence[int], kept: Sequence[int], begun: _Partials
+) -> _Partials:
+    """The partial solutions, over the states of ``tensors``, with each choice of ``group``.
+
+    They are known by the states of ``kept``, positions among the tensors.
+    """
+    positions = [tensors.index(tensor) for tensor in group.tensors]
+    following: _Partials = {}
+    for before, partial in begun.items():
+        for choice, own in enumerate(group.states):
+            after = list(before)
+            cost = partial.cost + group.costs[choice]
+            for position, state in zip(positions, own, strict=True):
+                joined = before[position] | state
+                after[position] = joined
+                costs = problem.tensor_costs[tensors[position]]
+                cost += costs.total(joined) - costs.total(before[position])
+            key = tuple([after[position] for position in kept])
+            known = following.get(key)
+            if known is None or cost < known.cost:
+                following[key] = _Partial(cost, choice, partial)
+    return following
 
 
 def descend(problem: Problem, choice: Sequence[int]) -> list[int]:

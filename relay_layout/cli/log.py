@@ -9,7 +9,7 @@ from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, note, one_line
 from relay_layout.columns import columns
 from relay_layout.errors import InputError
-from relay_layout.explanation.text import counted
+from relay_layout.explanation.words import counted
 
 if TYPE_CHECKING:
     from topi_ext.tune.records.log import Problem

@@ -6,8 +6,7 @@ from typing import Any
 
 from relay_layout.columns import columns
 from relay_layout.explanation.facts import Alternative, Obstacle, OperatorFact, TransformFact
-from relay_layout.explanation.text import counted, layouts
-from relay_layout.explanation.words import shown
+from relay_layout.explanation.words import counted, layouts, shown
 
 _MODELLED = "modelled"
 """Of times that are not said to come from a record."""

@@ -10,7 +10,7 @@ from relay_layout.graph import Node, Value
 from relay_layout.layout import Layout, known_extent
 from relay_layout.ops import ConvolutionLayouts, Rule
 from relay_layout.ops.alignment import passes_alignment
-from relay_layout.ops.axis_rules import AxisRule, Labels, blocks_divide, projected
+from relay_layout.ops.axis_rule import AxisRule, Labels, blocks_divide, projected
 from relay_layout.ops.convolution_rule import alignment_misfit, tensors_of
 from relay_layout.ops.reshape_rule import Group, ReshapeRule, matching_groups
 

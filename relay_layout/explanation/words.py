@@ -1,9 +1,6 @@
-"""Names and lists as texts."""
+"""Names, lists, layouts and counts as texts."""
 
-import difflib
 from collections.abc import Sequence
-
-from relay_layout.errors import InputError
 
 MOST_NAMED = 5
 """Names that a message lists."""
@@ -25,29 +22,21 @@ def first_of(words: Sequence[str]) -> str:
     return f"{named} and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else named
 
 
-def place_of(names: Sequence[str], operator: str | int) -> int:
-    """The place that a name, a part of one, or an index means. InputError for none and for several."""
-    wanted = str(operator)
-    is_name = isinstance(operator, str) and wanted in names
-    if not is_name and wanted.removeprefix("-").isdecimal():
-        if len(wanted) < 10 and 0 <= int(wanted) < len(names):
-            return int(wanted)
-        bound = f"indices are 0 to {len(names) - 1}" if names else "the model has none"
-        raise InputError(f"there is no operator {shown(wanted)}; {bound}")
-    fitting = _fitting_names(names, wanted)
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        found = first_of([f"{shown(names[place])} (index {place})" for place in fitting])
-        raise InputError(
-            f"'{shown(wanted)}' fits {len(fitting)} operators: {found}; give a whole name or an index"
-        )
-    near = difflib.get_close_matches(wanted, names, n=MOST_NAMED, cutoff=0.5) or names[:MOST_NAMED]
-    hint = f"; did you mean {', '.join(map(shown, near))}?" if near else "; the model has no operators"
-    raise InputError(f"there is no operator '{shown(wanted)}'{hint}")
+def layouts(operands: Sequence[str], results: Sequence[str]) -> str:
+    """Equal layouts in a row are written once, so that a concat of many stays readable."""
+    return f"{_shortened(operands)} -> {_shortened(results)}"
 
 
-def _fitting_names(names: Sequence[str], wanted: str) -> list[int]:
-    """The places of the names that are ``wanted``, or where none is, of those that it is a part of."""
-    exact = [place for place, name in enumerate(names) if name == wanted]
-    return exact or [place for place, name in enumerate(names) if wanted and wanted in name]
+def _shortened(layouts: Sequence[str]) -> str:
+    parts: list[list[str]] = []
+    for layout in layouts:
+        if parts and parts[-1][0] == layout:
+            parts[-1].append(layout)
+        else:
+            parts.append([layout])
+    return ", ".join(part[0] if len(part) == 1 else f"{len(part)} x {part[0]}" for part in parts) or "nothing"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 transform``, ``2 transforms``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -33,6 +33,7 @@ class LayoutTransform(NamedTuple):
 
         The entries may be any objects with ``+``, ``*``, ``//`` and ``%`` by an int (TVM expressions for
         one); no operation is applied that changes nothing. A dimension with only one index is given as 0.
+        LayoutError for an index of another rank.
         """
         if len(index) != self.src.rank:
             raise LayoutError(
@@ -91,7 +92,7 @@ def dim_order(layout: str | Layout, over: str | Layout) -> tuple[int, ...]:
 
 
 def from_dim_order(order: Sequence[int], over: str | Layout) -> Layout:
-    """The plain layout whose :func:`dim_order` over ``over`` is ``order``."""
+    """The plain layout whose :func:`dim_order` over ``over`` is ``order``; LayoutError for no order."""
     base = Layout.of(over)
     _require_plain_for_dim_order(base)
     if sorted(order) != list(range(base.rank)):

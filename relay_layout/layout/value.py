@@ -91,7 +91,8 @@ class Layout:
     def generic(rank: int) -> "Layout":
         """The plain layout of a tensor about whose axes nothing is known: ``ABCD`` for rank 4.
 
-        Rank 0 gives the layout of a scalar, whose text is empty and which no text spells.
+        Rank 0 gives the layout of a scalar, whose text is empty and which no text spells. LayoutError for a
+        rank that there are no letters for.
         """
         if not 0 <= rank <= len(ascii_uppercase):
             raise LayoutError(
@@ -236,7 +237,10 @@ class Layout:
         return None
 
     def with_block(self, axis: str, block: int) -> "Layout":
-        """This layout with a further block of ``axis`` as innermost dimension: ``NCHW`` to ``NCHW16c``."""
+        """This layout with a further block of ``axis`` as innermost dimension: ``NCHW`` to ``NCHW16c``.
+
+        LayoutError for another axis, and for a block that is no number from 1 on.
+        """
         self.require_axes(axis)
         if not isinstance(block, Integral) or int(block) < 1:
             raise LayoutError(f"layout '{self}': block {block} for axis '{axis}'; give an int of 1 or more")

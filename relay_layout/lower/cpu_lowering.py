@@ -12,8 +12,8 @@ from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.fusion.attention import join_attention
 from relay_layout.lower.fusion.separable import FusionDecision, if_faster, join_separable
 from relay_layout.lower.legalize.cpu import legalization_map
+from relay_layout.lower.legalize.cpu_integers import lower_integers
 from relay_layout.lower.legalize.few_rows import multiply_by_rows
-from relay_layout.lower.legalize.integers import lower_integers
 from relay_layout.lower.legalize.pixel_rows import by_pixel_rows
 from relay_layout.lower.legalize.product_rows import multiply_as_rows
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers

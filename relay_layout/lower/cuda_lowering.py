@@ -12,8 +12,7 @@ from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.cuda_graph import capture, check_extents
 from relay_layout.lower.fusion.separable import FusionDecision
 from relay_layout.lower.legalize.cuda import cuda_legalization_map
-from relay_layout.lower.legalize.cuda_integers import integer_kernel
-from relay_layout.lower.legalize.integers import lower_integers
+from relay_layout.lower.legalize.cuda_integers import lower_integers
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.lower.legalize.rejoined_parts import merge_parts
 from relay_layout.lower.legalize.views import merge_views
@@ -45,7 +44,7 @@ class CudaLowering(Lowering):
     def legalize_passes(self) -> list[tvm.transform.Pass]:
         return [
             as_pass(unroll_layers, self.target.name, has_loop=False),
-            as_pass(lower_integers, integer_kernel(self.target)),
+            as_pass(lower_integers, self.target),
             as_pass(merge_views),
             as_pass(merge_parts),
             relax.backend.DispatchSampling(),

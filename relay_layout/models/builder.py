@@ -238,7 +238,7 @@ class NetworkBuilder:
         return self._layer(data, name, ops.PixelwiseDense(out_features), shape, (out_features,), gain)
 
     def build(self, outputs: Mapping[str, Value]) -> Network:
-        """The network; ``outputs`` maps each output's name to a value made by a node."""
+        """The network; ``outputs`` maps each output's name to a value that a node makes, else ModelError."""
         made = {node.output.name: node.output for node in self._nodes}
         renamed: dict[str, str] = {}
         for name, value in outputs.items():

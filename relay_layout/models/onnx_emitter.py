@@ -136,11 +136,10 @@ def _operator(operation: ops.Operation) -> tuple[str, dict[str, Any]]:
         case ops.Gelu():
             return "Gelu", {"approximate": "none"}
         case ops.MaxPool():
-            further = {"dilations": operation.dilation, "ceil_mode": int(operation.ceil_mode)}
-            return "MaxPool", {**_window(operation), **further}
+            return "MaxPool", {**_window(operation), "ceil_mode": int(operation.ceil_mode)}
         case ops.AveragePool():
-            further = {"count_include_pad": int(operation.count_include_pad)}
-            return "AveragePool", {**_window(operation), **further}
+            counted = int(operation.count_include_pad)
+            return "AveragePool", {**_window(operation), "count_include_pad": counted}
         case ops.GlobalAveragePool():
             return "GlobalAveragePool", {}
         case ops.Resize(method="nearest"):

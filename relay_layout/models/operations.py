@@ -126,14 +126,11 @@ class MaxPool:
     strides: Pair
     padding: Padding = (0, 0, 0, 0)
     ceil_mode: bool = False
-    dilation: Pair = (1, 1)
 
     def output_shape(self, inputs: Sequence[Shape]) -> Shape:
         """[N,C,H,W] to [N,C,H',W']; ModelError where the window does not fit."""
         batch, channels, height, width = image(inputs[0])
-        spatial = slid(
-            (height, width), self.kernel, self.strides, self.padding, self.dilation, ceil_mode=self.ceil_mode
-        )
+        spatial = slid((height, width), self.kernel, self.strides, self.padding, ceil_mode=self.ceil_mode)
         return (batch, channels, *spatial)
 
 

@@ -131,7 +131,7 @@ def _pooling(data: Any, operation: ops.MaxPool | ops.AveragePool) -> Any:
     }
     if isinstance(operation, ops.AveragePool):
         return relax.op.nn.avg_pool2d(data, count_include_pad=operation.count_include_pad, **window)
-    return relax.op.nn.max_pool2d(data, dilation=operation.dilation, ceil_mode=operation.ceil_mode, **window)
+    return relax.op.nn.max_pool2d(data, ceil_mode=operation.ceil_mode, **window)
 
 
 def _resized(data: Any, operation: ops.Resize) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from relay_layout.graph import Node
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position
+from relay_layout.ops.axis_rule import Labels, letters, outer_position
 from relay_layout.ops.parameter_rules import is_single
 
 

@@ -14,7 +14,7 @@ from tvm import relax
 from relay_layout.graph import Node
 from relay_layout.ir import HALVES, Expression, operator_name
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position, positions
+from relay_layout.ops.axis_rule import Labels, letters, outer_position, positions
 from relay_layout.ops.parameter_rules import along, in_type, over_axes_attributes
 from relay_layout.ops.signature import Replacement
 

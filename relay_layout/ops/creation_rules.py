@@ -8,7 +8,7 @@ from tvm import relax
 from relay_layout.graph import Node
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, axis_label, letters, outer_position, projected
+from relay_layout.ops.axis_rule import Labels, axis_label, letters, outer_position, projected
 
 
 def filled(node: Node) -> Labels | None:

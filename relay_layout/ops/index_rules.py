@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from relay_layout.graph import Node
 from relay_layout.layout import Axis, Layout, layout_of_parts
-from relay_layout.ops.axis_rules import blocks_divide, letters, outer_position
+from relay_layout.ops.axis_rule import blocks_divide, letters, outer_position
 from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 Triple = tuple[Layout, Layout, Layout]

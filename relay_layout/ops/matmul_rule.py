@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from relay_layout.graph import Node
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import letters, projected
+from relay_layout.ops.axis_rule import letters, projected
 from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 

@@ -8,7 +8,7 @@ from tvm import tirx
 from relay_layout.graph import Node
 from relay_layout.ir import ints, is_one, is_static
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, axis_label, letters, outer_position
+from relay_layout.ops.axis_rule import Labels, axis_label, letters, outer_position
 
 
 def padded(node: Node) -> Labels | None:

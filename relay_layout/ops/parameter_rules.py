@@ -12,7 +12,7 @@ from tvm import relax
 from relay_layout.graph import Node, Value
 from relay_layout.ir import Expression, is_one
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, axis_label, letters, positions
+from relay_layout.ops.axis_rule import Labels, axis_label, letters, positions
 from relay_layout.ops.signature import Replacement
 
 

@@ -13,7 +13,7 @@ from tvm.sym import Analyzer
 from relay_layout.graph import Node
 from relay_layout.ir import Extent, is_empty, is_one, is_static
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import blocks_divide, letters
+from relay_layout.ops.axis_rule import blocks_divide, letters
 from relay_layout.ops.signature import Offers, Rule, Signature, Wanted
 
 Group = tuple[str, str]

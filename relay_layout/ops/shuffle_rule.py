@@ -7,7 +7,7 @@ from tvm import relax
 from relay_layout.graph import Node
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import letters
+from relay_layout.ops.axis_rule import letters
 from relay_layout.ops.signature import Offers, Replacement, Rule, Signature, Wanted
 
 

@@ -55,8 +55,10 @@ class Rule(ABC):
     is_anchor: ClassVar[bool] = False
     """Does it bring up layouts, those that the target or the caller names, whatever is around it?"""
 
-    summary: str = ""
-    """One line on how the dimensions correspond, for the user."""
+    @property
+    def summary(self) -> str:
+        """One line on how the dimensions correspond, for the user."""
+        return ""
 
     @property
     def refuses(self) -> str:

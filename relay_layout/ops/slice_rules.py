@@ -8,7 +8,7 @@ from tvm import relax
 from relay_layout.graph import Node
 from relay_layout.ir import Expression, as_extent, is_static
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters, outer_position
+from relay_layout.ops.axis_rule import Labels, letters, outer_position
 
 Bounds = tuple[Any, Any, Any]
 """Begin, end and stride of a slice: ints, or symbolic expressions."""

@@ -17,7 +17,7 @@ from relay_layout.ops import movement_rules as movement
 from relay_layout.ops import parameter_rules as parameter
 from relay_layout.ops import slice_rules as slices
 from relay_layout.ops import window_rules as window
-from relay_layout.ops.axis_rules import AxisRule, Condition, with_arguments
+from relay_layout.ops.axis_rule import AxisRule, Condition, with_arguments
 from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.ops.index_rules import TailRule, TakeRule, gathered_prefixes, scattered_prefixes
 from relay_layout.ops.matmul_rule import MatmulRule
@@ -26,24 +26,11 @@ from relay_layout.ops.shuffle_rule import PixelShuffleRule
 from relay_layout.ops.signature import Rule
 
 _CONVOLUTION = ConvolutionRule()
-_ELEMENTWISE = AxisRule(
-    "All operands of the result's rank, broadcast where they are shorter or of extent one.", axis.elementwise
-)
-_ALONG_AXIS = AxisRule(
-    "One operand whose ``axis`` is one run (softmax, cumulative sum).", axis.along_axis, axis.axis_attribute
-)
-_REDUCTION = AxisRule(
-    "Reductions: a blocked dimension is reduced with its blocks, a kept one becomes a block of one.",
-    axis.reduced,
-    axis.reduced_attributes,
-)
-_EXTREME_ALONG = AxisRule(
-    "A value or place found along one dimension, which stays whole; over all of them the order counts.",
-    axis.reduced_one,
-    axis.reduced_one_attributes,
-)
+_ELEMENTWISE = AxisRule(axis.elementwise)
+_ALONG_AXIS = AxisRule(axis.along_axis, axis.axis_attribute)
+_REDUCTION = AxisRule(axis.reduced, axis.reduced_attributes)
+_EXTREME_ALONG = AxisRule(axis.reduced_one, axis.reduced_one_attributes)
 _POOLING = AxisRule(
-    "Pooling: windows along the spatial dimensions, which stay whole; batch and channels are free.",
     window.pooled,
     window.pooled_attributes,
     accepts=Condition(
@@ -51,45 +38,25 @@ _POOLING = AxisRule(
     ),
 )
 _RESIZING = AxisRule(
-    "Resizing and regions of interest: samples along the spatial dimensions, in layouts TVM lowers.",
     window.sampled,
     window.sampled_attributes,
     accepts=Condition("TVM resizes in this layout: channels first, last, or blocked", window.lowers_resize),
 )
-_GIVEN_AXIS = AxisRule(
-    "All operands alike; ``axis``, if it is given, stays whole (argsort, flip, gather_elements).",
-    movement.along_given_axis,
-    axis.axis_attribute,
-)
-_OVER_AXES = AxisRule(
-    "Layer and RMS norm: statistics over ``axes``, parameters with exactly those dimensions.",
-    parameter.over_axes,
-    parameter.over_axes_attributes,
-)
+_GIVEN_AXIS = AxisRule(movement.along_given_axis, axis.axis_attribute)
+_OVER_AXES = AxisRule(parameter.over_axes, parameter.over_axes_attributes)
 _CHANNEL_NORM = AxisRule(
-    "Instance and group norm: parameters along ``channel_axis``, statistics over ``axes``.",
     norms.channel_norm,
     norms.channel_norm_attributes,
     expansion=norms.channel_norm_expansion,
     accepts=Condition("blocks of channels and groups of them divide each other", norms.keeps_groups),
 )
-_VECTOR = AxisRule(
-    "One tensor, and vectors or scalars along ``axis``, which stays whole where there is a vector.",
-    parameter.vector_along_axis,
-    axis.axis_attribute,
-)
+_VECTOR = AxisRule(parameter.vector_along_axis, axis.axis_attribute)
 _TRIANGLE = AxisRule(
-    "A triangle of the last two dimensions, which stay last and whole.",
     movement.triangle,
     accepts=Condition("the last two dimensions are the innermost, in their order", movement.keeps_last_two),
 )
-_FILLED = AxisRule(
-    "One value everywhere, in any layout.",
-    creation.filled,
-    expansion=with_arguments(creation.filled_arguments),
-)
+_FILLED = AxisRule(creation.filled, expansion=with_arguments(creation.filled_arguments))
 _EXTREME = AxisRule(
-    "The place of an extreme over dimensions, which are counted in their original order.",
     carried.extreme,
     carried.extreme_attributes,
     accepts=Condition("the reduced dimensions stay in their order", carried.keeps_counting_order),
@@ -97,11 +64,7 @@ _EXTREME = AxisRule(
 
 
 def _quantized(tensors: int, *axes: str) -> AxisRule:
-    return AxisRule(
-        "Quantized tensors, with scales and zero points as vectors or scalars.",
-        carried.quantized(tensors, *axes),
-        carried.quantized_attributes(*axes),
-    )
+    return AxisRule(carried.quantized(tensors, *axes), carried.quantized_attributes(*axes))
 
 
 _PER_AXIS = _quantized(1, "axis")
@@ -132,17 +95,9 @@ _GIVEN_AXIS_NAMES = (
 TABLE: dict[str, Rule] = {
     **{f"nn.conv{rank}d{suffix}": _CONVOLUTION for suffix in ("", "_transpose") for rank in (1, 2, 3)},
     "matmul": MatmulRule(),
-    "einsum": AxisRule(
-        "An einsum without blocks: its subscripts name the dimensions in the order they have.",
-        creation.contracted,
-        creation.contracted_attributes,
-        completes=True,
-    ),
+    "einsum": AxisRule(creation.contracted, creation.contracted_attributes, completes=True),
     "nn.batch_norm": AxisRule(
-        "Batch norm: statistics are vectors along ``axis``; in training it stays whole.",
-        parameter.normalized,
-        axis.axis_attribute,
-        expansion=parameter.normalized_expansion,
+        parameter.normalized, axis.axis_attribute, expansion=parameter.normalized_expansion
     ),
     "image.resize2d": _RESIZING,
     "image.resize3d": _RESIZING,
@@ -153,47 +108,21 @@ TABLE: dict[str, Rule] = {
     "nn.rms_norm": replace(_OVER_AXES, expansion=parameter.root_mean_square_expansion),
     "nn.instance_norm": _CHANNEL_NORM,
     "nn.group_norm": _CHANNEL_NORM,
-    "nn.prelu": AxisRule(
-        "Parametric ReLU: a slope for each index along ``axis``, or one slope.",
-        parameter.rectified,
-        axis.axis_attribute,
-        expansion=parameter.rectified_expansion,
-    ),
+    "nn.prelu": AxisRule(parameter.rectified, axis.axis_attribute, expansion=parameter.rectified_expansion),
     "quantize": _VECTOR,
     "dequantize": _VECTOR,
     "nn.pad": AxisRule(
-        "Padding: a block may cut a padded dimension where it divides both widths of constants.",
         movement.padded,
         movement.padded_attributes,
         accepts=Condition(
             "every width is a multiple of the block that it adds to", movement.pads_whole_blocks
         ),
     ),
-    "split": AxisRule(
-        "Parts along ``axis``, which a block may cut if it divides every part.",
-        movement.split,
-        movement.split_attributes,
-    ),
-    "stack": AxisRule(
-        "Operands of equal shape along a new dimension.",
-        movement.stacked,
-        axis.axis_attribute,
-        completes=True,
-    ),
-    "expand_dims": AxisRule(
-        "New dimensions of one element, which blocks leave whole.",
-        movement.expanded_dims,
-        movement.expanded_attributes,
-        completes=True,
-    ),
-    "squeeze": AxisRule(
-        "Dimensions of one element that go, which blocks leave whole.",
-        movement.squeezed,
-        movement.squeezed_attributes,
-        completes=True,
-    ),
+    "split": AxisRule(movement.split, movement.split_attributes),
+    "stack": AxisRule(movement.stacked, axis.axis_attribute, completes=True),
+    "expand_dims": AxisRule(movement.expanded_dims, movement.expanded_attributes, completes=True),
+    "squeeze": AxisRule(movement.squeezed, movement.squeezed_attributes, completes=True),
     "tile": AxisRule(
-        "Copies along dimensions, whole blocks of them where they are cut; further repeats add dimensions.",
         movement.tiled,
         movement.tiled_attributes,
         completes=True,
@@ -202,7 +131,6 @@ TABLE: dict[str, Rule] = {
         ),
     ),
     "strided_slice": AxisRule(
-        "Slices; a block may cut a dimension where known bounds of stride one fall on its edges.",
         slices.sliced,
         expansion=with_arguments(slices.sliced_arguments),
         accepts=Condition(
@@ -213,28 +141,15 @@ TABLE: dict[str, Rule] = {
     "take": TakeRule(),
     "gather_nd": TailRule(gathered_prefixes),
     "scatter_nd": TailRule(scattered_prefixes),
-    "reverse_sequence": AxisRule(
-        "Sequences of different lengths, each turned around: both axes stay whole, lengths are a vector.",
-        movement.ordered,
-        movement.ordered_attributes,
-    ),
+    "reverse_sequence": AxisRule(movement.ordered, movement.ordered_attributes),
     "tril": _TRIANGLE,
     "triu": _TRIANGLE,
-    "broadcast_to": AxisRule(
-        "Copies along dimensions that the operand lacks or has only one element of.",
-        creation.broadcast,
-        expansion=with_arguments(creation.broadcast_arguments),
-    ),
+    "broadcast_to": AxisRule(creation.broadcast, expansion=with_arguments(creation.broadcast_arguments)),
     "full": _FILLED,
     "ones": _FILLED,
     "zeros": _FILLED,
-    "one_hot": AxisRule(
-        "One-hot: the classes are a new dimension along ``axis``, which stays whole.",
-        creation.encoded,
-        axis.axis_attribute,
-        completes=True,
-    ),
-    "bucketize": AxisRule("The bucket of each element, by a vector of boundaries.", creation.bucketed),
+    "one_hot": AxisRule(creation.encoded, axis.axis_attribute, completes=True),
+    "bucketize": AxisRule(creation.bucketed),
     "nn.pixel_shuffle": PixelShuffleRule(),
     "reshape": ReshapeRule(),
     "flatten": ReshapeRule(),
@@ -242,16 +157,8 @@ TABLE: dict[str, Rule] = {
     "argmax": _EXTREME_ALONG,
     "argmin": _EXTREME_ALONG,
     "median": replace(_EXTREME_ALONG, attributes=axis.reduced_attributes),
-    "concat": AxisRule(
-        "Operands of equal rank joined along ``axis``, which a block may cut if it divides every operand.",
-        axis.concatenated,
-        axis.axis_attribute,
-    ),
-    "permute_dims": AxisRule(
-        "A transpose only renames dimensions: with the same bytes on both sides it does nothing.",
-        axis.permuted,
-        alias=True,
-    ),
+    "concat": AxisRule(axis.concatenated, axis.axis_attribute),
+    "permute_dims": AxisRule(axis.permuted, alias=True),
     "nn.softmax": _ALONG_AXIS,
     "nn.log_softmax": _ALONG_AXIS,
     "relay.argmax": _EXTREME,
@@ -260,11 +167,7 @@ TABLE: dict[str, Rule] = {
     "relay.nn.fast_softmax": _ALONG_AXIS,
     "relay.nn.lrn": _ALONG_AXIS,
     "relay.qnn.add": _QUANTIZED_BINARY,
-    "relay.qnn.concatenate": AxisRule(
-        "Tensors, then a scale for each, a zero point for each, and two of the result.",
-        carried.quantized_concatenation,
-        carried.quantized_attributes("axis"),
-    ),
+    "relay.qnn.concatenate": AxisRule(carried.quantized_concatenation, carried.quantized_attributes("axis")),
     "relay.qnn.dequantize": _PER_AXIS,
     "relay.qnn.mul": _QUANTIZED_BINARY,
     "relay.qnn.quantize": _PER_AXIS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from relay_layout.graph import Node
 from relay_layout.layout import Layout
-from relay_layout.ops.axis_rules import Labels, letters
+from relay_layout.ops.axis_rule import Labels, letters
 
 
 def pooled(node: Node) -> Labels | None:

@@ -5,8 +5,7 @@ from typing import Any, TypedDict
 
 from relay_layout.columns import columns
 from relay_layout.errors import InputError
-from relay_layout.explanation.text import layouts
-from relay_layout.explanation.words import shown
+from relay_layout.explanation.words import layouts, shown
 from relay_layout.report.schema import Call, Node, Report, Target, Transform
 from relay_layout.report.text import kernel_words, target_words
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from relay_layout.columns import columns
-from relay_layout.explanation.text import counted, layouts
-from relay_layout.explanation.words import place_of, shown
+from relay_layout.explanation.finding import place_of
+from relay_layout.explanation.words import counted, layouts, shown
 from relay_layout.report.rates import gflops, peak_share
 from relay_layout.report.schema import Call, Node, OtherWay, Report, Sides, Target, Transform
 

@@ -110,6 +110,16 @@ def parts(module: tvm.IRModule, request: LayoutRequest) -> list[tuple[str, tvm.I
     return [("", without_bodies(module) if bodies else module, request), *inside]
 
 
+def planned(
+    module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
+) -> tuple[tvm.IRModule, LayoutPlan]:
+    """What :func:`parts` gives, in the form in which it is rewritten, and the layouts that it gets."""
+    # The rewriter's own blocks are blocks of dataflow, those of branches as well, which stay as they are.
+    module = relax.transform.ConvertToDataflow(min_size=1)(module)
+    module = with_border_layouts(with_plain_operators(module, request), request)
+    return module, plan_layout(module, request, target)
+
+
 def _with_body(report: ConversionReport, name: str, body: ConversionReport) -> ConversionReport:
     def named(entries: Mapping[str, str]) -> dict[str, str]:
         return {name_inside(name, entry): value for entry, value in entries.items()}
@@ -137,10 +147,7 @@ def _converted(
     module: tvm.IRModule, request: LayoutRequest, target: BuildTarget
 ) -> tuple[tvm.IRModule, ConversionReport]:
     start = time.perf_counter()
-    # The rewriter's own blocks are blocks of dataflow, those of branches as well, which stay as they are.
-    module = relax.transform.ConvertToDataflow(min_size=1)(module)
-    module = with_border_layouts(with_plain_operators(module, request), request)
-    plan = plan_layout(module, request, target)
+    module, plan = planned(module, request, target)
     rewritten = rewrite(plan.graph, plan.solution, dict(plan.outputs))
     verify("main", plan.graph, rewritten.function, plan.outputs, rewritten.placements)
     converted = with_main(module, rewritten.function)

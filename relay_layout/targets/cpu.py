@@ -77,7 +77,7 @@ class CpuTarget(BuildTarget):
         any (:func:`topi_ext.word_forms.integer_forms`).
         """
         forms = integer_forms(workload, self.processor, weight, stored)
-        return self.float_form(self._fastest(forms, any_size))
+        return self.float_form(self._fastest(forms, any_size), any_size=any_size)
 
     def float_form(self, workload: ConvolutionWorkload, *, any_size: bool = False) -> ConvolutionWorkload:
         """As :meth:`kernel_form`, for convolutions of floats; others are returned as they are."""

@@ -17,8 +17,8 @@ from relay_layout.targets.facts import TargetFacts
 from relay_layout.targets.target import BuildTarget, Precision
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.compute.row_product import MOST_ROWS
+from topi_ext.cuda.gemm_space import LATENCY_CYCLES
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, MULTIPROCESSORS, Multiprocessor
-from topi_ext.cuda.space import LATENCY_CYCLES
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.workload import BYTES

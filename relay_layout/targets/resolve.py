@@ -268,6 +268,32 @@ def _native(threads: int | None) -> CpuTarget:
 
 
 def _from_description(target: _Described, threads: int | None) -> CpuTarget:
+    name, attributes = target.name, _cpu_attributes(target)
+    cores = _cores(name, attributes.pop("num-cores")) if "num-cores" in attributes else None
+    threads = threads or cores
+    triple = str(attributes.get("mtriple", ""))
+    machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
+    cpu = str(attributes.get("mcpu", ""))
+    if triple and not codegen.llvm_is_valid_cpu("generic", triple):
+        raise TargetError(
+            f"target {name}: LLVM knows no machine '{triple.split('-')[0]}'; give an mtriple such as "
+            "x86_64-linux-gnu or aarch64-linux-gnu"
+        )
+    if machine in ("aarch64", "x86_64"):
+        _check_processor(name, triple or codegen.llvm_get_system_triple(), machine, cpu)
+    _check_features(name, triple or codegen.llvm_get_system_triple(), attributes.get("mattr"))
+    features: tuple[str, ...] = ()
+    if machine == "aarch64":
+        features = _arm_features(attributes)
+        if machine != architecture() and cpu in ARM_BOARDS:
+            threads = threads or ARM_BOARDS[cpu].cores
+    elif machine == "x86_64":
+        features = x86_features(attributes)
+    return _build(name, attributes, features, machine, threads)
+
+
+def _cpu_attributes(target: _Described) -> dict[str, Any]:
+    """Those attributes of a CPU that are read; TargetError for another kind, and for what is no attribute."""
     name, kind, description = target
     if kind != "llvm":
         raise TargetError(
@@ -279,31 +305,14 @@ def _from_description(target: _Described, threads: int | None) -> CpuTarget:
         raise TargetError(
             f"target {name}: '{unknown[0]}' is no attribute of it; the attributes are {', '.join(READ)}"
         )
-    attributes = {key: value for key, value in description.items() if key in READ}
-    if "num-cores" in attributes:
-        cores = attributes.pop("num-cores")
-        if not str(cores).isdigit() or not int(cores):
-            raise TargetError(f"target {name}: num-cores: expected a whole number from 1 on, got {cores!r}")
-        threads = threads or int(cores)
-    triple = str(attributes.get("mtriple", ""))
-    machine = normalize_architecture(triple.split("-")[0]) if triple else architecture()
-    cpu = str(attributes.get("mcpu", ""))
-    features: tuple[str, ...] = ()
-    if triple and not codegen.llvm_is_valid_cpu("generic", triple):
-        raise TargetError(
-            f"target {name}: LLVM knows no machine '{triple.split('-')[0]}'; give an mtriple such as "
-            "x86_64-linux-gnu or aarch64-linux-gnu"
-        )
-    if machine in ("aarch64", "x86_64"):
-        _check_processor(name, triple or codegen.llvm_get_system_triple(), machine, cpu)
-    _check_features(name, triple or codegen.llvm_get_system_triple(), attributes.get("mattr"))
-    if machine == "aarch64":
-        features = _arm_features(attributes)
-        if machine != architecture() and cpu in ARM_BOARDS:
-            threads = threads or ARM_BOARDS[cpu].cores
-    elif machine == "x86_64":
-        features = x86_features(attributes)
-    return _build(name, attributes, features, machine, threads)
+    return {key: value for key, value in description.items() if key in READ}
+
+
+def _cores(name: str, given: Any) -> int:
+    """A number of cores that a description gives; TargetError for what is none."""
+    if not str(given).isdigit() or not int(given):
+        raise TargetError(f"target {name}: num-cores: expected a whole number from 1 on, got {given!r}")
+    return int(given)
 
 
 def _arm_features(attributes: Mapping[str, Any]) -> tuple[str, ...]:

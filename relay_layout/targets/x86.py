@@ -56,7 +56,7 @@ _HALF_VECTORS = "prefer-256-bit"
 
 
 def level_features(name: str) -> tuple[str, ...]:
-    """All extensions of an x86-64 level, those of the levels below included."""
+    """All extensions of an x86-64 level, those of the levels below included; KeyError for another name."""
     features: list[str] = []
     for level, added in INSTRUCTION_SETS.items():
         features += added

@@ -60,7 +60,7 @@ def nearest(translation: Translation, processor: Processor) -> Candidate:
 
 @lru_cache(maxsize=256)
 def processor_named(target: str, threads: int) -> Processor:
-    """The kind of processor of an AutoTVM target such as ``llvm -mcpu=cascadelake``."""
+    """The processor of an AutoTVM target such as ``llvm -mcpu=cascadelake``; InputError for others."""
     if not is_target_string(target) or target.split()[0] != "llvm":
         raise InputError(f"target {target[:60]!r} is no CPU")
     description = description_of(target, with_others=True)

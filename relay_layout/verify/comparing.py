@@ -1,4 +1,7 @@
-"""What one operand of a converted call is, what is said where it is wrong, and calls that must be equal."""
+"""What one operand of a converted call is, what is said where it is wrong, and calls that must be equal.
+
+Whatever is required of a call raises :class:`Mismatch` where it is not so.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

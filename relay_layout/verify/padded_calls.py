@@ -5,7 +5,7 @@ padded likewise; where that call gives zeros behind the original result, its res
 padded. Of which calls this holds is decided here, apart from the rules of conversion.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import isfinite
@@ -20,7 +20,7 @@ from relay_layout.verify.digits import shape_of_dims
 from relay_layout.verify.meanings import reading_of
 from relay_layout.verify.originals import Held, Originals
 from relay_layout.verify.padding import Paddings
-from relay_layout.verify.reading import Kind, Name
+from relay_layout.verify.reading import Kind, Label, Name, Reading
 from relay_layout.verify.symbols import Extent, Shape, extents
 
 _ZERO_OF_ZEROS = frozenset(
@@ -203,13 +203,27 @@ def _convolution_shapes(
 
 
 def _shapes_along(old: Node, before: Sequence[Shape], shapes: Sequence[Shape | None]) -> list[Shape] | None:
-    """All operands must be padded alike, along dimensions that the call treats alike everywhere.
-
-    One that has a single element there is not zero behind it, as only factors may be and divisors must be.
-    """
+    """All operands must be padded alike, along dimensions that the call treats alike everywhere."""
     reading = reading_of(old)
-    if reading is None:
+    padded = None if reading is None else _padded_dimensions(reading, before, shapes)
+    if reading is None or padded is None:
         return None
+    found = []
+    for place, (labels, shape, known) in enumerate(zip(reading.operands, before, shapes, strict=True)):
+        wanted = _padded_shape(old, place, labels, shape, padded)
+        if wanted is None or known not in (None, wanted):
+            return None
+        found.append(wanted)
+    return found
+
+
+def _padded_dimensions(
+    reading: Reading, before: Sequence[Shape], shapes: Sequence[Shape | None]
+) -> dict[Name, Extent] | None:
+    """The dimensions that operands are padded along, with their extents then, where all results have them.
+
+    None where the call does not treat them alike everywhere, or operands are padded differently.
+    """
     padded: dict[Name, Extent] = {}
     for labels, shape, known in zip(reading.operands, before, shapes, strict=True):
         for label, extent, other in zip(labels, shape, known or shape, strict=True):
@@ -219,30 +233,29 @@ def _shapes_along(old: Node, before: Sequence[Shape], shapes: Sequence[Shape | N
                 return None
             if padded.setdefault(label.name, other) != other:
                 return None
-    if not all(any(label.name == name for label in labels) for labels in reading.results for name in padded):
+    for labels in reading.results:
+        if not padded.keys() <= {label.name for label in labels}:
+            return None
+    return padded
+
+
+def _padded_shape(
+    old: Node, place: int, labels: Sequence[Label], shape: Shape, padded: Mapping[Name, Extent]
+) -> Shape | None:
+    """The shape of one operand that is padded along its dimensions among ``padded``.
+
+    None for one that has a single element there, or none, and so is not zero behind it, as only factors may
+    be and divisors must be.
+    """
+    own = {label.name for label, extent in zip(labels, shape, strict=True) if extent != 1} & padded.keys()
+    if len(own) < len(padded) and (own or not _is_factor(old, place)):
         return None
-    found = []
-    for place, (labels, shape, known) in enumerate(zip(reading.operands, before, shapes, strict=True)):
-        single = [
-            name
-            for name in padded
-            if not any(
-                label.name == name and extent != 1 for label, extent in zip(labels, shape, strict=True)
-            )
-        ]
-        is_padded = len(single) < len(padded)
-        if single and (is_padded or not _is_factor(old, place)):
-            return None
-        if is_padded and old.operator == "divide" and place == 1:
-            return None
-        wanted = tuple(
-            padded.get(label.name, extent) if label.name not in single else extent
-            for label, extent in zip(labels, shape, strict=True)
-        )
-        if known is not None and known != wanted:
-            return None
-        found.append(wanted)
-    return found
+    if own and old.operator == "divide" and place == 1:
+        return None
+    return tuple(
+        padded[label.name] if label.name in own else extent
+        for label, extent in zip(labels, shape, strict=True)
+    )
 
 
 def _is_factor(old: Node, place: int) -> bool:

@@ -20,6 +20,7 @@ from tests.relay_layout.explanation.explained_modules import (
     module_of,
     random_plan,
     relu_between,
+    weight,
 )
 
 op = relax.op
@@ -175,3 +176,18 @@ def test_declared_orders_need_no_transform() -> None:
         relu_between(), desired_layout="NHWC", threads=2, input_dim_orders={name: (0, 2, 3, 1)}
     )
     assert len(declared.transforms) == len(plain.transforms) - 1
+
+
+def test_blocked_convolutions_are_as_conversion_takes_them_apart() -> None:
+    data = relax.Var("data", relax.TensorType((1, 2, 8, 8, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        call = op.nn.conv2d(data, weight(2, 2, 3, 3, 8, 8), data_layout="NCHW8c", kernel_layout="OIHW8i8o")
+        builder.emit_func_output(builder.emit(call))
+    module = builder.finalize()
+    explanation = relay_layout.explain(module, desired_layout="NHWC", threads=2)
+    (fact,) = (each for each in explanation.operators if each.operator == "nn.conv2d")
+    converted = relay_layout.convert(module, desired_layout="NHWC", threads=2).report
+    assert converted["layouts"] == {fact.name: "NHWC->NHWC"}
+    assert (fact.operands, fact.results) == (("NHWC", "HWIO"), ("NHWC",))
+    assert len(explanation.transforms) == converted["layout_transforms"]

@@ -18,22 +18,22 @@ RELAYS = {"nn.conv2d": ["NCHW16c", "default"]}
             "desired_layouts cannot be combined with desired_layout or desired_layout_ops; give one of them",
         ),
         (
-            {"operators": ["nn.conv2d"], "desired_layouts": RELAYS},
+            {"desired_layout_ops": ["nn.conv2d"], "desired_layouts": RELAYS},
             "desired_layouts cannot be combined with desired_layout or desired_layout_ops; give one of them",
         ),
         (
-            {"operators": ["nn.conv2d"]},
+            {"desired_layout_ops": ["nn.conv2d"]},
             "desired_layout_ops needs a layout for them, but desired_layout is 'auto'; name one",
         ),
         (
-            {"desired_layout": "NHWC", "operators": "nn.conv2d"},
+            {"desired_layout": "NHWC", "desired_layout_ops": "nn.conv2d"},
             "desired_layout_ops is a list of operators, not 'nn.conv2d'",
         ),
         ({"desired_layout": None}, "desired_layout is one name, such as 'NHWC', not None"),
         ({"desired_layouts": ["NHWC"]}, "desired_layouts maps operators to layouts, but is ['NHWC']"),
         ({"skip_layers": 0}, "skip_layers is a list of positions of convolutions, not 0"),
         (
-            {"desired_layout": "NHWC", "operators": []},
+            {"desired_layout": "NHWC", "desired_layout_ops": []},
             "desired_layout_ops is a list of operators, not []",
         ),
         (

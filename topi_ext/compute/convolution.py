@@ -49,30 +49,14 @@ def conv1d(
     strides: Sequence[int] = (1,),
     padding: Sequence[int] = (0, 0),
     dilation: Sequence[int] = (1,),
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "OIW",
-    out_layout: str = "NCW",
-    out_dtype: str | None = None,
-    out_channels: int | None = None,
-    known: ConvolutionWorkload | None = None,
+    **options: Any,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, W] with ``weight`` [O, C/groups, KW]: :func:`conv2d` of images of one row.
 
     Layouts without rows need no other compute, and so no other schedule.
     """
-    return conv2d(
-        data,
-        weight,
-        **as_image(strides, padding, dilation),
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-        out_channels=out_channels,
-        known=known,
-    )
+    layouts = {"data_layout": "NCW", "kernel_layout": "OIW", "out_layout": "NCW"}
+    return conv2d(data, weight, **as_image(strides, padding, dilation), **{**layouts, **options})
 
 
 def as_image(strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> dict[str, Any]:
@@ -88,22 +72,15 @@ def conv2d(
     data: te.Tensor,
     weight: te.Tensor,
     *,
-    strides: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0, 0, 0),
-    dilation: Sequence[int] = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "NCHW",
-    out_dtype: str | None = None,
     pad_value: int = 0,
-    out_channels: int | None = None,
     known: ConvolutionWorkload | None = None,
+    **options: Any,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, H, W] with ``weight`` [O, C/groups, KH, KW], each stored in its layout.
 
-    ``padding`` is (top, left, bottom, right), of elements ``pad_value``. Channels of groups that do not fill
-    a block are addressed element by element, so every grouped convolution is right in every blocked layout.
+    ``options`` are those of :func:`.geometry_of`, among them ``padding`` (top, left, bottom, right), of
+    elements ``pad_value``. Channels of groups that do not fill a block are addressed element by element, so
+    every grouped convolution is right in every blocked layout.
     A layout may leave out axes of extent one: "WC" with "OI16o" is a product of rows by a matrix.
     The result has ``out_layout``; it is accumulated in ``out_dtype`` (that of ``data`` by default).
 
@@ -118,20 +95,7 @@ def conv2d(
     ``known`` is the workload with what is known of its weights, at a typical size where height and width of
     ``data`` are symbolic.
     """
-    geometry = geometry_of(
-        "HW",
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-        out_channels=out_channels,
-    )
+    geometry = geometry_of("HW", data, weight, **options)
     return _direct(data, weight, geometry, known, pad_value)
 
 
@@ -170,35 +134,14 @@ def conv3d(
     data: te.Tensor,
     weight: te.Tensor,
     *,
-    strides: Sequence[int] = (1, 1, 1),
-    padding: Sequence[int] = (0, 0, 0, 0, 0, 0),
-    dilation: Sequence[int] = (1, 1, 1),
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str = "NCDHW",
-    out_dtype: str | None = None,
-    out_channels: int | None = None,
     known: ConvolutionWorkload | None = None,
+    **options: Any,
 ) -> te.Tensor:
     """Convolve ``data`` [N, C, D, H, W] with ``weight`` [O, C/groups, KD, KH, KW], each in its layout.
 
     ``padding`` is (front, top, left, back, bottom, right), zeros; otherwise as :func:`conv2d`.
     """
-    geometry = geometry_of(
-        "DHW",
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-        out_channels=out_channels,
-    )
+    geometry = geometry_of("DHW", data, weight, **options)
     return _direct(data, weight, geometry, known)
 
 

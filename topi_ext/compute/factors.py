@@ -53,9 +53,7 @@ def solutions_of_factors(factors: te.Tensor, rows: te.Tensor, columns: te.Tensor
                 result[matrix, row, column] = columns[matrix, row, column]
             with T.serial(0, size) as row:
                 other[0] = rows[matrix, row].astype("int64") - 1
-                kept[0] = result[matrix, row, column]
-                result[matrix, row, column] = result[matrix, other[0], column]
-                result[matrix, other[0], column] = kept[0]
+                swap_with_pivot(kept, other, result, matrix, row, column)
             with T.serial(0, size) as row, T.serial(0, row) as before:
                 result[matrix, row, column] -= factors[matrix, row, before] * result[matrix, before, column]
             with T.serial(0, size) as step:

@@ -136,20 +136,25 @@ def geometry_of(
     padding: Sequence[int] = (),
     dilation: Sequence[int] = (),
     groups: int = 1,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
+    data_layout: str = "",
+    kernel_layout: str = "",
+    out_layout: str = "",
     out_dtype: str | None = None,
     out_channels: int | None = None,
     transposed: bool = False,
 ) -> Geometry:
-    """The geometry of a call; empty ``strides``, ``padding`` and ``dilation`` stand for 1, 0 and 1.
+    """The geometry of a call, over the axes whose letters ``spatial`` has ("HW").
 
-    ``out_channels`` are those of the result where the weight of each group is filled up with zeros.
+    Empty ``strides``, ``padding`` and ``dilation`` stand for 1, 0 and 1, empty layouts for channels first.
+    ``out_dtype`` is that of ``data`` by default. ``out_channels`` are those of the result where the weight of
+    each group is filled up with zeros.
 
     RelayLayoutError where channels do not fit together: they would be left out of the result without a word.
     """
     rank = len(spatial)
+    data_layout = data_layout or f"NC{spatial}"
+    kernel_layout = kernel_layout or f"{'IO' if transposed else 'OI'}{spatial}"
+    out_layout = out_layout or f"NC{spatial}"
     outputs = as_int(logical_extent(kernel_layout, weight.shape, "O"))
     outputs *= as_int(logical_extent(kernel_layout, weight.shape, "G"))
     geometry = Geometry(

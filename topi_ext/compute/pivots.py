@@ -18,7 +18,7 @@ def find_pivot(pivot: Any, left: Any, matrix: Any, step: Any, size: Any) -> None
 
 
 def swap_with_pivot(kept: Any, pivot: Any, rows: Any, matrix: Any, step: Any, column: Any) -> None:
-    """Let the row ``step`` and that of the pivot change places in one ``column`` of ``rows`` (M, N, N)."""
+    """Let the row ``step`` and that of the pivot change places in one ``column`` of ``rows`` (M, N, K)."""
     kept[0] = rows[matrix, step, column]
     rows[matrix, step, column] = rows[matrix, pivot[0], column]
     rows[matrix, pivot[0], column] = kept[0]

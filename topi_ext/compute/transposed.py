@@ -20,38 +20,21 @@ def conv_transpose(
     data: te.Tensor,
     weight: te.Tensor,
     *,
-    strides: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    output_padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
     data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None = None,
+    output_padding: Sequence[int] = (),
+    **options: Any,
 ) -> te.Tensor:
     """The transpose of convolving with ``weight`` [I, O/groups, ...], on ``data`` [N, I, ...].
 
-    The letters D, H and W that the layouts hold are the axes. Numbers that are left out are 1, ``padding``
-    (all before, then all after) and ``output_padding`` 0. The result [N, O, ...] extends over
+    The letters D, H and W that ``data_layout`` holds are the axes. ``options`` are those of
+    :func:`.geometry_of`; ``output_padding`` is 0 where it is left out. The result [N, O, ...] extends over
     (extent - 1) * stride + dilation * (kernel - 1) + 1 + output_padding, less the padding.
+
+    Raises RelayLayoutError where numbers or channels do not fit together.
     """
     spatial = "".join(axis for axis in "DHW" if (axis, 0) in physical_axes(data_layout))
     rank = len(spatial)
-    geometry = geometry_of(
-        spatial,
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-        transposed=True,
-    )
+    geometry = geometry_of(spatial, data, weight, data_layout=data_layout, transposed=True, **options)
     behind = tuple(output_padding) or (0,) * rank
     if len(behind) != rank:
         raise RelayLayoutError(f"{rank} numbers of output_padding are needed, not {list(behind)}")

@@ -21,8 +21,8 @@ from topi_ext.cuda.depthwise import (
     read_pixels,
     weight_bytes,
 )
+from topi_ext.cuda.gemm_space import BARRIER_CYCLES, LINE_BYTES, SHARED_BYTES_PER_CYCLE
 from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
-from topi_ext.cuda.space import BARRIER_CYCLES, LINE_BYTES, SHARED_BYTES_PER_CYCLE
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, stacked
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES

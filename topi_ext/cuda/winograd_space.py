@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil
 
+from topi_ext.cuda.gemm_space import LATENCY_CYCLES, cheapest_gemm, gemm_knobs, gemm_us
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.space import LATENCY_CYCLES, cheapest_gemm, estimated_us, gemm_knobs
 from topi_ext.cuda.winograd import (
     MOST_ELEMENTS,
     TransformThreads,
@@ -58,7 +58,7 @@ def cheapest_winograd(
 
 def winograd_us(workload: GemmConvolution, knobs: WinogradGemmKnobs, multiprocessor: Multiprocessor) -> float:
     """Estimated microseconds of the three kernels."""
-    product = estimated_us(product_of(workload, knobs.tile), knobs.product, multiprocessor)
+    product = gemm_us(product_of(workload, knobs.tile), knobs.product, multiprocessor)
     return transforms_us(workload, knobs.tile, multiprocessor) + product
 
 

@@ -82,7 +82,7 @@ def _kernel(func: tirx.PrimFunc) -> Kernel | None:
 
 
 class Convolution(CudaRule):
-    """Functions around ``compute.cuda.implicit_gemm`` or ``compute.cuda.depthwise``, by the knobs that they
+    """Functions around ``cuda.compute.implicit_gemm`` or ``cuda.compute.depthwise``, by the knobs that they
     were made for, which ``chooser`` knows.
     """
 

@@ -108,12 +108,12 @@ def shorter_knobs(
         ]
         if tiles:
             known[pixels] = few, replace(min(tiles)[-1], prefetch=False)
-    lengths = _lengths([*known, knobs.tile_pixels])
+    lengths = run_lengths([*known, knobs.tile_pixels])
     lengths.pop(knobs.tile_pixels, None)
     return tuple(Shorter(lengths[pixels], *each) for pixels, each in known.items() if pixels in lengths)
 
 
-def _lengths(tiles: Sequence[int]) -> dict[int, tuple[range, ...]]:
+def run_lengths(tiles: Sequence[int]) -> dict[int, tuple[range, ...]]:
     """The lengths below a long row's for which each of ``tiles`` takes the least."""
     assert 1 in tiles, "a tile of one pixel fits every processor"
     taken = {1: [range(1)]}

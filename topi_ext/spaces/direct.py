@@ -51,14 +51,14 @@ def direct_knobs(
 
     With ``like``, of the tiles of vectors only that of ``like``.
     """
-    for tile in _tiled_loops(workload, processor, like):
+    for tile in tiled_loops(workload, processor, like):
         yield from _knobs_of_tile(workload, processor, tile)
 
 
 def cheapest_direct(workload: ConvolutionWorkload, processor: Processor) -> tuple[float, ConvolutionKnobs]:
     """The minimum of :func:`direct_knobs`, the first among equals, without estimating all of them."""
     best: tuple[float, int, ConvolutionKnobs] | None = None
-    tiles = enumerate(_tiled_loops(workload, processor))
+    tiles = enumerate(tiled_loops(workload, processor))
     # A tile's own cycles are the least that any order of its loops takes.
     for place, tile in sorted(tiles, key=lambda tile: tile[1].cycles):
         if best is not None and tile.cycles > best[0]:
@@ -71,7 +71,7 @@ def cheapest_direct(workload: ConvolutionWorkload, processor: Processor) -> tupl
 
 
 @dataclass(frozen=True)
-class _TiledLoops:
+class TiledLoops:
     """The knobs of one register tile, and the cycles of all its tiles on one thread, without memory
     traffic.
     """
@@ -85,9 +85,10 @@ class _TiledLoops:
     tile_rows: int = 1
 
 
-def _tiled_loops(
+def tiled_loops(
     workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None = None
-) -> Iterator[_TiledLoops]:
+) -> Iterator[TiledLoops]:
+    """All register tiles worth trying, with their cycles; ``like`` as of :func:`direct_knobs`."""
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
     rows = 1 if fuses_rows(workload) else int(workload.out_height)
     if workload.paired_words:
@@ -98,12 +99,12 @@ def _tiled_loops(
     for tile in matrices:
         across = math.ceil(pixels / tile.pixels) * math.ceil(channel_vectors / tile.vectors)
         cycles = tile.cycles * workload.planes * across * math.ceil(rows / tile.rows)
-        yield _TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows, tile.rows)
+        yield TiledLoops(lanes, tile.pixels, tile.vectors, tile.steps, cycles, tile.matrix_rows, tile.rows)
 
 
 def _vector_loops(
     workload: ConvolutionWorkload, processor: Processor, like: ConvolutionKnobs | None
-) -> Iterator[_TiledLoops]:
+) -> Iterator[TiledLoops]:
     """The register tiles of vectors."""
     wanted = None if like is None else (like.lanes, like.tile_pixels, like.tile_channels)
     lanes, channel_vectors, pixels = vector_axes(workload, processor)
@@ -116,7 +117,7 @@ def _vector_loops(
             tiles = _tiles_across(workload, lanes, tile.pixels)
             tiles *= _tiles_down(workload, lanes, channel_vectors, tile.channels)
             tiles *= workload.planes * rows * parts_of_block(workload, width)
-            yield _TiledLoops(width, tile.pixels, tile.channels, steps, tile.cycles(steps) * tiles)
+            yield TiledLoops(width, tile.pixels, tile.channels, steps, tile.cycles(steps) * tiles)
 
 
 def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: int) -> list[int]:
@@ -130,7 +131,7 @@ def _vector_lengths(workload: ConvolutionWorkload, processor: Processor, lanes: 
 
 
 def _knobs_of_tile(
-    workload: ConvolutionWorkload, processor: Processor, tile: _TiledLoops
+    workload: ConvolutionWorkload, processor: Processor, tile: TiledLoops
 ) -> Iterator[tuple[float, ConvolutionKnobs]]:
     _, channel_vectors, pixels = vector_axes(workload, processor)
     for order, chunk_rows, pad_at in _orders(workload, tile):
@@ -237,7 +238,7 @@ def _steps(tile: RegisterTile) -> int:
     return vector_steps(workload, tile.pixels) if tile.holds_data else 1
 
 
-def _orders(workload: ConvolutionWorkload, loops: _TiledLoops) -> list[tuple[Order, int, PadAt]]:
+def _orders(workload: ConvolutionWorkload, loops: TiledLoops) -> list[tuple[Order, int, PadAt]]:
     lanes, tile_pixels = loops.lanes, loops.tile_pixels
     if fuses_rows(workload):
         # Of single pixels: those of NCHW that fill no vector need a tile as well.

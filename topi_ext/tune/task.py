@@ -216,9 +216,7 @@ def _strategy(name: str, seed: int, space: Space, shared: SharedSamples) -> Stra
     return STRATEGIES[name](space, seed=seed)
 
 
-def known_samples(
-    processor: Machine, database: Database, without: Collection[Workload] = ()
-) -> SharedSamples:
+def known_samples(processor: Machine, database: Database, without: Collection[Workload]) -> SharedSamples:
     """The latest measured trials of workloads other than ``without``, as samples for cost models."""
     excluded = set(without)
     by_workload: dict[str, list[TuningRecord]] = {}

@@ -11,6 +11,7 @@ import tvm
 from relay_layout.models import build, to_relax
 from relay_layout.targets import CudaTarget
 from relay_layout.tuning.tasks import model_tasks
+from topi_ext.cuda.gemm_space import instructions_of
 from topi_ext.cuda.kernel import (
     Convolution,
     compile_module,
@@ -20,7 +21,6 @@ from topi_ext.cuda.kernel import (
     launcher,
     packed,
 )
-from topi_ext.cuda.space import instructions_of
 from topi_ext.cuda.workload import DepthwiseConvolution, NhwcConvolution
 
 

@@ -37,7 +37,10 @@ def expandable(node: "onnx.NodeProto", version: int) -> bool:
 def expanded(
     model: "onnx.ModelProto", label: str, wanted: Callable[["onnx.NodeProto"], bool]
 ) -> Sequence["onnx.NodeProto"]:
-    """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded."""
+    """The nodes of a model without its own functions, and without operators that are ``wanted`` expanded.
+
+    ModelError, which begins with ``label``, for functions that cannot be expanded.
+    """
     from onnx import inliner
 
     operators = _operators(model, wanted)

@@ -87,7 +87,7 @@ def needed(nodes: Sequence["onnx.NodeProto"], outputs: Iterable[str]) -> list["o
 
 
 def dependent(
-    nodes: Iterable["onnx.NodeProto"], names: Iterable[str], *, apart: bool = True
+    nodes: Iterable["onnx.NodeProto"], names: Iterable[str], *, apart: bool
 ) -> tuple[list["onnx.NodeProto"], list["onnx.NodeProto"]]:
     """The nodes that depend on ``names``, and those that do not, both in the given order.
 

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def inline_functions(light: "onnx.ModelProto", label: str) -> None:
-    """Replace a model's calls of its own functions by their nodes, and drop the functions."""
+    """Replace a model's calls of its own functions by their nodes, and drop the functions.
+
+    ModelError, which begins with ``label``, for functions that call themselves, for calls that give too much,
+    and where a function's opset cannot be converted to the model's.
+    """
     functions = {_key(function): function for function in light.functions}
     imported = {entry.domain for entry in light.opset_import}
     for entry in (entry for function in light.functions for entry in function.opset_import):

@@ -146,12 +146,12 @@ def _alike(
         alike = {own: place for own, place in places[operand].items() if _is(operand, own, node, place)}
         wanted.append((operand, alike))
         for own, place in alike.items():
-            if place not in chosen or _is_plainer(extents[own], chosen[place]):
+            if place not in chosen or is_plainer(extents[own], chosen[place]):
                 chosen[place] = extents[own]
     return [(operand, {own: chosen[place] for own, place in alike.items()}) for operand, alike in wanted]
 
 
-def _is_plainer(extent: Extent, other: Extent) -> bool:
+def is_plainer(extent: Extent, other: Extent) -> bool:
     """Whether tensors are rather cast to this one: to numbers, and to what is computed before variables.
 
     TVM would put what a tensor is cast from in place of a variable.
@@ -210,14 +210,14 @@ def _cast(importer: Any, operand: Any, extents: Mapping[int, Extent]) -> None:
         if numbers or same_extent(held, extent) or equal(held, extent):
             continue
         shape[axis] = extent
-    if any(map(_is_of, shape_of(value) or (), shape)):
+    if any(map(is_computed_of, shape_of(value) or (), shape)):
         importer.env[operand] = importer.block_builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))
     elif not all(map(same_extent, shape, shape_of(value) or ())):
         kind = relax.TensorType(relax.ShapeExpr(shape), dtype_of(value))
         importer.env[operand] = importer.block_builder.match_cast(value, kind)
 
 
-def _is_of(held: Extent, extent: Extent) -> bool:
+def is_computed_of(held: Extent, extent: Extent) -> bool:
     """Whether what is held is computed of the variable that it is to be: TVM would replace that endlessly."""
     if not isinstance(extent, tirx.Var) or isinstance(held, int) or same_extent(held, extent):
         return False

@@ -127,7 +127,7 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None = None
+    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None
 ) -> Expression | None:
     """A convolution whose weight is stored as its kernel reads it: transformed, with its groups
     merged, or in words of another type.
@@ -223,9 +223,7 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
     return stored.astype(form.weight_dtype, copy=False)
 
 
-def constant_workload(
-    call: relax.Call, *, any_size: bool = False
-) -> tuple[ConvolutionWorkload, np.ndarray] | None:
+def constant_workload(call: relax.Call, *, any_size: bool) -> tuple[ConvolutionWorkload, np.ndarray] | None:
     """The workload of a convolution by a constant weight, with its groups merged, and that
     weight.
 

@@ -8,13 +8,13 @@ image smaller than a tile, the elements past its end are computed and dropped.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import prod
 from typing import Any
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from relay_layout.ir import Constant, Expression, is_static, operator_name, out_layout, shape_of
+from relay_layout.ir import Expression, is_static, operator_name, out_layout, shape_of
 from relay_layout.layout import Layout
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
@@ -26,7 +26,7 @@ from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import physical_axes
 from topi_ext.spaces.any_size import suits_any_size
 from topi_ext.spaces.typical_sizes import overrun
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workload import COLUMNS, ROWS, ConvolutionWorkload, SpatialAxis
 
 _TILES = (16, 8, 4)
 """Rows and columns of a tile, in pixels of the result.
@@ -34,31 +34,23 @@ _TILES = (16, 8, 4)
 Images whose sides are a multiple of 32, as networks like them, leave whole tiles at most stages.
 """
 
-_AXES = "HW"
-
 
 @dataclass(frozen=True)
 class _Window:
-    """The tiles along one spatial axis, in pixels: ``tile`` results each, and the convolution's
-    parameters.
-    """
+    """The tiles along one spatial axis, of ``tile`` results of the convolution ``along`` it each."""
 
     tile: int
-    kernel: int
-    stride: int
-    dilation: int
-    before: int
-    after: int
+    along: SpatialAxis
 
     @property
     def read(self) -> int:
         """Pixels of the image that a tile reads: its own and the halo."""
-        return (self.tile - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        return (self.tile - 1) * self.along.stride + self.along.window
 
     def results(self, extent: Any) -> Any:
         """The extent of the result for an image of ``extent``."""
-        reach = (self.kernel - 1) * self.dilation + 1
-        return tirx.floordiv(extent + (self.before + self.after - reach), self.stride) + 1
+        more = self.along.pad_before + self.along.pad_after - self.along.window
+        return tirx.floordiv(extent + more, self.along.stride) + 1
 
     def count(self, results: Any) -> Any:
         """How many tiles cover ``results``."""
@@ -67,6 +59,10 @@ class _Window:
     def begin(self, number: Any, results: Any) -> Any:
         """The first result of tile ``number``; the last tile is moved back to end at ``results``."""
         return te.min(number * self.tile, te.max(results - self.tile, 0))
+
+    def first_read(self, number: Any, results: Any) -> Any:
+        """The first pixel that tile ``number`` reads, below 0 in the border."""
+        return self.begin(number, results) * self.along.stride - self.along.pad_before
 
 
 @dataclass(frozen=True)
@@ -101,10 +97,8 @@ class _Tiling:
                 # What is divided is divided once for each tile.
                 first = [variable("int64") for _ in range(3)]
                 first[0][0] = image
-                first[1][0] = self.rows.begin(numbers[0], down) * self.rows.stride - self.rows.before
-                first[2][0] = (
-                    self.columns.begin(numbers[1], across) * self.columns.stride - self.columns.before
-                )
+                first[1][0] = self.rows.first_read(numbers[0], down)
+                first[2][0] = self.columns.first_read(numbers[1], across)
                 with T.grid(*(shape[place] for place in inner)) as found:
                     within = dict(zip(inner, found, strict=True))
                     row = first[1][0] + within[self.data[1]]
@@ -149,9 +143,8 @@ def tiled_call(
     count)`` lowers the convolution of the tiles; ``count`` is how many tiles a typical image has.
     """
     workload = typical_workload(call)
-    tile = None if workload is None else _best_tile(call, workload, target)
-    tiling = None if tile is None else _tiling(call, tile)
-    if workload is None or tile is None or tiling is None:
+    tiling = None if workload is None else _best_tiling(call, workload, target)
+    if workload is None or tiling is None:
         return None
     data, weight = call.args
     attributes = call.attrs
@@ -177,22 +170,19 @@ def tiled_call(
     )
 
 
-def _best_tile(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarget) -> int | None:
-    """The side of the square tiles with the lowest estimated time; None where a kernel takes dynamic sizes.
+def _best_tiling(call: relax.Call, workload: ConvolutionWorkload, target: CpuTarget) -> _Tiling | None:
+    """The square tiles with the lowest estimated time; None where a kernel takes dynamic sizes.
 
     ``workload`` is the convolution of images of a typical size.
     """
     if suits_any_size(workload) or target.float_form(workload, any_size=True) is not workload:
         return None
-    least, best = inf, None
-    for tile in _TILES:
-        tiling = _tiling(call, tile)
-        if tiling is None:
-            return None
-        found = _tiled_us(tiling, workload, target)
-        if found < least:
-            best, least = tile, found
-    return best
+    tilings = [_tiling(call, workload, tile) for tile in _TILES]
+    return min(
+        (tiling for tiling in tilings if tiling is not None),
+        key=lambda tiling: _tiled_us(tiling, workload, target),
+        default=None,
+    )
 
 
 def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: CpuTarget) -> float:
@@ -215,11 +205,10 @@ def _tiled_us(tiling: _Tiling, workload: ConvolutionWorkload, target: CpuTarget)
     return repeated * (choice.microseconds + target.facts.moving_us(copied)) + 2 * target.facts.launch_us
 
 
-def _tiling(call: relax.Call, tile: int) -> _Tiling | None:
+def _tiling(call: relax.Call, workload: ConvolutionWorkload, tile: int) -> _Tiling | None:
+    """Tiles of ``tile`` by ``tile`` results, but along extents that are known; None where none are."""
     data, result = shape_of(call.args[0]), shape_of(call)
-    if operator_name(call) != "nn.conv2d" or not isinstance(call.args[1], Constant):
-        return None
-    if data is None or result is None:
+    if operator_name(call) != "nn.conv2d" or data is None or result is None:
         return None
     attributes = call.attrs
     texts = [str(attributes.data_layout), out_layout(attributes)]
@@ -231,25 +220,16 @@ def _tiling(call: relax.Call, tile: int) -> _Tiling | None:
     others = [extent for shape, own in sides for place, extent in enumerate(shape) if place not in own]
     if is_static(images[0]) or not is_static(others):
         return None
-    extents = shape_of(call.args[1]) or ()
-    kernel = [int(extents[_dimensions(str(attributes.kernel_layout)).index(axis)]) for axis in _AXES]
-    windows = [
-        _Window(
-            extent if isinstance(extent := images[1][place], int) else tile,
-            kernel[place],
-            int(attributes.strides[place]),
-            int(attributes.dilation[place]),
-            int(attributes.padding[place]),
-            int(attributes.padding[place + 2]),
-        )
-        for place in range(len(_AXES))
-    ]
-    return _Tiling(windows[0], windows[1], places[0], places[1])
+    rows, columns = (
+        _Window(extent if isinstance(extent, int) else tile, workload.along(side))
+        for side, extent in zip((ROWS, COLUMNS), images[1], strict=True)
+    )
+    return _Tiling(rows, columns, *places)
 
 
 def _places(layout: str) -> tuple[int, int, int]:
     """The positions of N, H and W among the dimensions in memory."""
-    batch, rows, columns = (_dimensions(layout).index(axis) for axis in f"N{_AXES}")
+    batch, rows, columns = (_dimensions(layout).index(axis) for axis in "NHW")
     return batch, rows, columns
 
 

@@ -1,18 +1,16 @@
-"""Convolutions and matrix products of bytes by constant weights, as the kernels of CPUs take them.
+"""Convolutions and matrix products of bytes by constant weights, whatever their kernels.
 
 A border of zero points, which is an operator of its own so that layouts can be chosen for it, becomes the
 padding of the kernel.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import tvm
 from tvm import relax, te, tirx
-from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.relax.expr_functor import PyExprMutator
 
 from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import (
@@ -24,41 +22,22 @@ from relay_layout.ir import (
     is_static,
     operator_name,
     shape_of,
-    visit_functions,
 )
 from relay_layout.layout.transform import apply
 from relay_layout.lower.legalize.convolutions import (
     call_compute,
-    call_winograd,
-    chosen_knobs,
     constant_workload,
     has_dynamic_images,
     stored_weight,
 )
-from relay_layout.quantization.reals import SHIFT
-from relay_layout.targets import CpuTarget, dense
+from relay_layout.targets import dense
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
-from topi_ext.knobs import WinogradKnobs
-from topi_ext.word_forms import ByteWeight, integer_form
+from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
-Kernel = Callable[[relax.BlockBuilder, ConvolutionWorkload, Expression, np.ndarray, int], Expression]
-"""Calls the kernel for a workload with its data, OIHW weight, and what lies around the image; int32."""
-
-_NAME = "conv2d_int8"
+NAME = "conv2d_int8"
 """Of functions of kernels."""
-
-
-def lower_integers(module: tvm.IRModule, by: CpuTarget | Kernel) -> tvm.IRModule:
-    """The module with functions in place of products and convolutions of uint8 by constants of int8.
-
-    They are those that a processor is fastest at (:meth:`relay_layout.targets.CpuTarget.kernel_form`), or
-    what a kernel calls. Where dot products of a processor read int8
-    (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is shifted once for all that read it,
-    and the results are brought back.
-    """
-    return visit_functions(_Lowering(module, by), module)
 
 
 def multiplies_bytes(call: relax.Call) -> bool:
@@ -66,18 +45,34 @@ def multiplies_bytes(call: relax.Call) -> bool:
     return [dtype_of(each) for each in (*call.args, call)] == ["uint8", "int8", "int32"]
 
 
-@mutator
-class _Lowering(PyExprMutator):
-    def __init__(self, module: tvm.IRModule, by: CpuTarget | Kernel) -> None:
-        super().__init__(module)
-        self.by = by
-        self.uses: dict[str, int] = {}
-        self.shifted: dict[Expression, Expression] = {}
-        """Tensors of uint8, each less :data:`SHIFT` as int8."""
+class IntegerMutator(PyExprMutator):
+    """Calls kernels in place of products and convolutions of uint8 by constants of int8.
+
+    A subclass says which, by :meth:`kernel`.
+    """
+
+    takes_any_size: ClassVar[bool] = False
+    """Are there kernels for images of dynamic size?"""
+
+    def kernel(
+        self,
+        workload: ConvolutionWorkload,
+        data: Expression,
+        weight: np.ndarray,
+        pad_value: int,
+        *,
+        any_size: bool = False,
+    ) -> Expression:
+        """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in.
+
+        ``pad_value`` lies around the image. With ``any_size`` the images have a dynamic size, and the
+        workload is that of a typical one.
+        """
+        raise NotImplementedError
 
     def visit_function_(self, function: relax.Function) -> relax.Function:
-        """A function, of whose tensors alone it is known how often they are read and what was shifted."""
-        self.uses, self.shifted = count_uses(function), {}
+        """A function, of whose tensors alone it is known how often they are read."""
+        self.uses = count_uses(function)
         return super().visit_function_(function)
 
     def visit_call_(self, call: relax.Call) -> Expression:
@@ -90,8 +85,7 @@ class _Lowering(PyExprMutator):
         return call if lowered is None else lowered
 
     def _convolution(self, call: relax.Call) -> Expression | None:
-        # Kernels of GPUs are for sizes that are known.
-        any_size = isinstance(self.by, CpuTarget) and has_dynamic_images(call)
+        any_size = self.takes_any_size and has_dynamic_images(call)
         found = constant_workload(call, any_size=any_size)
         if found is None:
             return None
@@ -105,7 +99,7 @@ class _Lowering(PyExprMutator):
                 top, left, bottom, right = padding
                 height, width = workload.in_height - top - bottom, workload.in_width - left - right
                 workload = replace(workload, in_height=height, in_width=width, padding=padding)
-        return self._kernel(workload, data, weight, value, any_size=any_size)
+        return self.kernel(workload, data, weight, value, any_size=any_size)
 
     def _product(self, call: relax.Call) -> Expression | None:
         """Rows by a matrix: a pointwise convolution whose pixels are the rows."""
@@ -117,43 +111,7 @@ class _Lowering(PyExprMutator):
             return None
         weight = constant_array(matrix).T[:, :, None, None]
         workload = dense.product_workload(shape, weight.shape[0], "uint8", "int32")
-        return self._kernel(workload, rows, weight, 0)
-
-    def _kernel(
-        self,
-        workload: ConvolutionWorkload,
-        data: Expression,
-        weight: np.ndarray,
-        pad_value: int,
-        *,
-        any_size: bool = False,
-    ) -> Expression:
-        """The kernel for ``workload`` with its OIHW ``weight``; int32, whatever it accumulates in.
-
-        With ``any_size`` the images have a dynamic size, and the workload is that of a typical one.
-        """
-        if not isinstance(self.by, CpuTarget):
-            return self.by(self.builder_, workload, data, weight, pad_value)
-        form = self.by.kernel_form(
-            workload, ByteWeight(weight), partial(stored_weight, weight), any_size=any_size
-        )
-        knobs = chosen_knobs(form, self.by.kernels, any_size)
-        if isinstance(knobs, WinogradKnobs):
-            return call_winograd(
-                self.builder_, _NAME, form, data, weight, knobs, any_size=any_size, pad_value=pad_value
-            )
-        if form.data_dtype == workload.dtype:
-            return _call(self.builder_, form, data, weight, pad_value)
-        if data not in self.shifted:
-            moved = self.builder_.emit(relax.op.bitwise_xor(data, constant(np.array(SHIFT, "uint8"))))
-            self.shifted[data] = self.builder_.emit(relax.op.astype(moved, "int8"))
-        missing = SHIFT * weight.sum(axis=(1, 2, 3), dtype="int32")
-        return _call(self.builder_, form, self.shifted[data], weight, pad_value - SHIFT, missing)
-
-    def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
-        """What a block has emitted, others do not see."""
-        self.shifted = {}
-        return super().visit_dataflow_block_(block)
+        return self.kernel(workload, rows, weight, 0)
 
 
 def _padding(border: relax.Call, layout: str) -> tuple[int, int, int, int] | None:
@@ -179,10 +137,10 @@ def plain_loops(
     pad_value: int,
 ) -> Expression:
     """Loops for ``workload`` such as any target runs."""
-    return _call(builder, integer_form(workload, words="none"), data, weight, pad_value)
+    return direct_call(builder, integer_form(workload, words="none"), data, weight, pad_value)
 
 
-def _call(
+def direct_call(
     builder: relax.BlockBuilder,
     form: ConvolutionWorkload,
     data: Expression,
@@ -211,7 +169,7 @@ def _call(
     if missing is not None:
         extents = [missing.size if axis == "C" else 1 for axis in _plain(form.out_layout)]
         arguments.append(constant(apply(missing.reshape(extents), _plain(form.out_layout), form.out_layout)))
-    return call_compute(builder, compute, _NAME, *arguments)
+    return call_compute(builder, compute, NAME, *arguments)
 
 
 def _plain(layout: str) -> str:

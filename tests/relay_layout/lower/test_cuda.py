@@ -13,7 +13,7 @@ from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
 from relay_layout.lower.kernel_calls import KernelCall
-from relay_layout.lower.legalize.cuda_integers import integer_kernel
+from relay_layout.lower.legalize.cuda_integers import integer_call
 from relay_layout.lower.library.device_code import stored_code
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.lower.memory.weights import lift_weights
@@ -121,7 +121,7 @@ def test_depthwise_convolutions_of_more_images_than_a_grid_has_blocks_are_loops(
         if dtype == "float32":
             call = relax.op.nn.conv2d(image, plain, padding=1, groups=8, **layouts)
         else:
-            call = integer_kernel(target)(builder, work, image, weight, 0)
+            call = integer_call(builder, work, image, weight, 0, target)
         builder.result = call
     with target.tvm_target:
         module = tvm.transform.Sequential(legalize_passes(target))(builder.finalize())

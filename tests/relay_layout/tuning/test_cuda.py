@@ -18,9 +18,9 @@ from relay_layout.tuning.tasks import model_tasks
 from relay_layout.tuning.transforms import transform_function
 from scripts import benchmark_cuda
 from topi_ext.cuda.codegen.nvcc import find_nvcc
+from topi_ext.cuda.gemm_space import gemm_us
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.space import estimated_us
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.other_workloads import TransformWorkload
 from topi_ext.tune.measuring import gpu_workers
@@ -78,7 +78,7 @@ class MadeUp:
                 self.runs.append((workload, one))
             self.then(len(self.runs))
             slower = 4.0 if one.block_m == SLOW_ROWS else 1.0
-            seconds = slower * estimated_us(workload, one, MULTIPROCESSORS["sm_90"]) / 1e6
+            seconds = slower * gemm_us(workload, one, MULTIPROCESSORS["sm_90"]) / 1e6
             yield Measurement((seconds,) * 3 * rounds)
 
     def measure_functions(self, functions: Sequence[Any], rounds: int = 1) -> Iterator[Measurement]:

@@ -21,9 +21,9 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_misfit
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
+from topi_ext.cuda.gemm_space import cheapest_gemm
 from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
-from topi_ext.cuda.space import cheapest_gemm
 from topi_ext.tune.space import Space
 
 SM_80, SM_75 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_75"]

@@ -8,9 +8,9 @@ from gpu_cases import workload
 
 from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_misfit
 from topi_ext.cuda.depthwise_space import cheapest_depthwise, depthwise_knobs, depthwise_us
+from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs, gemm_us
 from topi_ext.cuda.knobs import GemmKnobs, misfit
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.space import cheapest_gemm, estimated_us, gemm_knobs
 from topi_ext.cuda.stacked import first_fitting, greatest, least, rounded_up, stacked
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 
@@ -45,7 +45,7 @@ def test_products_are_estimated_alike_alone_and_together(arch: str) -> None:
     sm = MULTIPROCESSORS[arch]
     for work in products(arch):
         for estimate, knobs in list(gemm_knobs(work, sm))[::97]:
-            assert estimated_us(work, knobs, sm) == pytest.approx(estimate, rel=1e-12)
+            assert gemm_us(work, knobs, sm) == pytest.approx(estimate, rel=1e-12)
 
 
 @pytest.mark.parametrize("work", DEPTHWISE, ids=["plain", "uneven"])

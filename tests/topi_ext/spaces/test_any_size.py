@@ -11,8 +11,8 @@ from topi_ext.spaces.any_size import (
     CHUNKS_PER_THREAD,
     LONG_RUN,
     RUNS,
-    _lengths,
     any_size_knobs,
+    run_lengths,
     shorter_knobs,
     whole_tile_knobs,
 )
@@ -125,7 +125,7 @@ def test_few_rows_of_products_have_tiles_of_their_own(outputs: int) -> None:
 
 
 def test_rows_have_the_tiles_that_overlap_least() -> None:
-    found = _lengths([8, 4, 2, 1])
+    found = run_lengths([8, 4, 2, 1])
     tile_of = {pixels: tile for tile, spans in found.items() for span in spans for pixels in span}
     assert [tile_of[pixels] for pixels in range(12)] == [1, 1, 2, 2, 4, 4, 4, 4, 8, 4, 4, 4]
     assert set(tile_of) == set(range(LONG_RUN))

@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from relay_layout.targets.dense import product_workload
 from topi_ext.processor import Processor, processor_of
-from topi_ext.spaces.direct import _tiled_loops, cheapest_direct, direct_knobs
+from topi_ext.spaces.direct import cheapest_direct, direct_knobs, tiled_loops
 from topi_ext.spaces.register_tile import RegisterTile, conflicting_lines
 from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
@@ -117,7 +117,7 @@ def tile_work(workload: ConvolutionWorkload, processor: Processor) -> float:
     """Cycles of the tiles of one vector of pixels by one channel."""
     return next(
         tile.cycles
-        for tile in _tiled_loops(workload, processor)
+        for tile in tiled_loops(workload, processor)
         if (tile.tile_pixels, tile.tile_channels) == (1, 1)
     )
 

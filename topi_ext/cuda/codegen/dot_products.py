@@ -35,7 +35,10 @@ __device__ __forceinline__ int {FUNCTIONS[dtype]}({words} data, int4 weight, int
 
 @cache
 def dot_product(dtype: str) -> str:
-    """The name of the intrinsic for data of ``dtype`` and weights of int8, both in shared memory."""
+    """The name of the intrinsic for data of ``dtype`` and weights of int8, both in shared memory.
+
+    CudaError for data of other dtypes than bytes.
+    """
     if dtype not in BYTES:
         raise CudaError(f"dp4a does not multiply {dtype}; use one of {', '.join(BYTES)}")
 

@@ -17,7 +17,7 @@ from topi_ext.schedule.blocks import annotated_block, open_schedule
 
 
 def schedule_depthwise(func: PrimFunc, knobs: DepthwiseKnobs) -> Schedule | None:
-    """Arrange a function around ``compute.cuda.depthwise``; None where what follows it is no epilogue."""
+    """Arrange a function around ``cuda.compute.depthwise``; None where what follows it is no epilogue."""
     sch = open_schedule(func)
     found = annotated_block(sch)
     if found is None:

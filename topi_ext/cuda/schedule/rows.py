@@ -20,7 +20,7 @@ ASKED = 8
 
 
 def schedule_rows(func: PrimFunc) -> Schedule | None:
-    """Arrange a function around ``compute.cuda.row_product``; None where what follows it is no epilogue."""
+    """Arrange a function around ``cuda.compute.row_product``; None where what follows it is no epilogue."""
     sch = open_schedule(func)
     found = [block for block in child_blocks(sch) if ROWS in sch.get(block).annotations]
     if len(found) != 1:

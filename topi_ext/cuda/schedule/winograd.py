@@ -25,7 +25,7 @@ OUTER = 3
 
 
 def schedule_transform(func: PrimFunc) -> Schedule | None:
-    """Arrange a function around either transform of ``compute.cuda.winograd``; None of any other, and where
+    """Arrange a function around either transform of ``cuda.compute.winograd``; None of any other, and where
     what follows the results is no epilogue.
     """
     sch = open_schedule(func)

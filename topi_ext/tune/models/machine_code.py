@@ -69,7 +69,10 @@ def analyse(loop: Loop, processor: Processor) -> Analysis:
 
 @lru_cache(maxsize=4096)
 def loop_cycles(loop: Loop, model: str) -> float:
-    """Cycles of one iteration in LLVM's model of a core, all loads hitting the level-1 cache."""
+    """Cycles of one iteration in LLVM's model of a core, all loads hitting the level-1 cache.
+
+    RelayLayoutError where its analyser gives none.
+    """
     iterations = max(20, _INSTRUCTIONS // len(loop.instructions))
     words = [analyser(), "-mtriple=aarch64-linux-gnu", f"-mcpu={model}", f"-mattr={_FEATURES}"]
     words += [f"-iterations={iterations}", "-instruction-info=false", "-resource-pressure=false"]

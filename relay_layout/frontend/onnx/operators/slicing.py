@@ -90,24 +90,15 @@ def _slice(node: Node) -> Value:
     for axis, *bounds, step in asked:
         extent = shape[axis]
         start, end = (_counted_from_the_front(node, bound, extent) for bound in bounds)
-        if not isinstance(step, int):
-            node.requirements.more(step, 0)
-            begin, stop, _ = _range(node, start, end, 1, extent)
-            kept.append((axis, node.plain(begin), node.plain(stop), node.plain(step)))
-            continue
-        if step < 0 and not is_static((start, end, extent)):
+        is_backwards = isinstance(step, int) and step < 0
+        if is_backwards and not is_static((start, end, extent)):
             data = node.emit(relax.op.flip(data, axis), "backwards")
-            if isinstance(start, int) and -FAR < start < -1:
-                # Of fewer elements it would begin with the first.
-                node.requirements.more(extent, -1 - start)
-            start, end, step = _from_the_end(start, extent), _from_the_end(end, extent), -step
-        begin, stop, stride = _range(node, start, end, step, extent)
-        if _is_outermost(start, end, step) and _has_elements(node, extent):
-            begin, stop = (0, 1) if start == 0 else (simplify(extent - 1), extent)
-        begin, stop = node.plain(begin), node.plain(stop)
-        if step < 0:
+            start, end, step = _mirrored(node, start, end, step, extent)
+        elif is_backwards:
             reversed_axes.append(axis)
-        if not (isinstance(begin, int) and begin == 0 and stride == 1 and same(stop, extent)):
+        begin, stop, stride = _picked(node, start, end, step, extent)
+        is_whole = is_static((begin, stride)) and (begin, stride) == (0, 1) and same(stop, extent)
+        if not is_whole:
             kept.append((axis, begin, stop, stride))
     if kept:
         data = relax.op.strided_slice(
@@ -170,6 +161,30 @@ def _sliced_by_data(node: Node, shape: Sequence[Extent]) -> Value:
     )
 
 
+def _mirrored(
+    node: Node, start: Extent, end: Extent, step: int, extent: Extent
+) -> tuple[Extent, Extent, int]:
+    """A slice that goes backwards along an open axis, as one of the reversed elements."""
+    if isinstance(start, int) and -FAR < start < -1:
+        # Of fewer elements it would begin with the first.
+        node.requirements.more(extent, -1 - start)
+    return _from_the_end(start, extent), _from_the_end(end, extent), -step
+
+
+def _picked(
+    node: Node, start: Extent, end: Extent, step: Extent, extent: Extent
+) -> tuple[Extent, Extent, Extent]:
+    """First element, end and step of the elements that a slice picks, in ascending order."""
+    if not isinstance(step, int):
+        node.requirements.more(step, 0)
+        begin, stop, _ = _range(node, start, end, 1, extent)
+        return node.plain(begin), node.plain(stop), node.plain(step)
+    begin, stop, stride = _range(node, start, end, step, extent)
+    if _is_outermost(start, end, step) and _has_elements(node, extent):
+        begin, stop = (0, 1) if start == 0 else (simplify(extent - 1), extent)
+    return node.plain(begin), node.plain(stop), stride
+
+
 def _is_outermost(start: Extent, end: Extent, step: int) -> bool:
     """Whether a slice is the first element of an axis, or the last."""
     if step != 1 or not is_static((start, end)):
@@ -186,7 +201,7 @@ def _has_elements(node: Node, extent: Extent) -> bool:
 
 
 def _range(node: Node, start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Extent, Extent, int]:
-    """First element, end and positive step of the elements a slice picks, in ascending order."""
+    """As :func:`_picked`, for a step that is known."""
     if is_static((start, end, extent)):
         places = range(extent)[picked(start, end, step, extent)]
         if not places:

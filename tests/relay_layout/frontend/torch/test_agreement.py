@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from tvm import tirx  # noqa: E402
 
 from relay_layout.errors import InputError  # noqa: E402
-from relay_layout.frontend.torch.agreement import _is_of, _is_plainer  # noqa: E402
+from relay_layout.frontend.torch.agreement import is_computed_of, is_plainer  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
 
 Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -116,7 +116,14 @@ def test_an_image_beside_what_its_parts_are_joined_to(name: str, tmp_path: Path)
 
 def test_no_variable_is_replaced_by_what_is_computed_of_it() -> None:
     size, other = tirx.Var("s", "int64"), tirx.Var("t", "int64")
-    assert _is_of(size // 2 * 2, size)
-    assert not any((_is_of(size, size), _is_of(other, size), _is_of(4, size), _is_of(size, size // 2 * 2)))
-    assert _is_plainer(size // 2 * 2, size) and _is_plainer(4, size // 2)
-    assert not any((_is_plainer(size, size // 2), _is_plainer(size // 2, 4), _is_plainer(other, size)))
+    assert is_computed_of(size // 2 * 2, size)
+    assert not any(
+        (
+            is_computed_of(size, size),
+            is_computed_of(other, size),
+            is_computed_of(4, size),
+            is_computed_of(size, size // 2 * 2),
+        )
+    )
+    assert is_plainer(size // 2 * 2, size) and is_plainer(4, size // 2)
+    assert not any((is_plainer(size, size // 2), is_plainer(size // 2, 4), is_plainer(other, size)))

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.target import Target
 
 import relay_layout
-from relay_layout.lower.legalize.integers import lower_integers
+from relay_layout.lower.legalize.cpu_integers import lower_integers
 from relay_layout.targets import require_cpu, resolve_target
 from tests.board.networks import integers_module, random_convolution
 

@@ -8,10 +8,10 @@ import pytest
 from gpu_cases import lowered, scheduled_product, shared_size, workload
 
 from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs, gemm_us, instructions_of, resident_blocks
 from topi_ext.cuda.kernel_knobs import KernelKnobs
 from topi_ext.cuda.knobs import GemmKnobs, check, misfit, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.space import cheapest_gemm, estimated_us, gemm_knobs, instructions_of, resident_blocks
 from topi_ext.errors import CudaError
 
 SM_80, SM_90 = MULTIPROCESSORS["sm_80"], MULTIPROCESSORS["sm_90"]
@@ -70,7 +70,7 @@ def test_tensor_cores_are_no_slower_than_dot_products(batch: int, image: tuple[i
     work = workload(batch, image, (64, 64), dtype="uint8")
     cores = replace(sm_75, byte_macs=4 * sm_75.float_macs)
     dots = min(
-        estimated_us(work, replace(knobs, instruction="dp4a"), cores)
+        gemm_us(work, replace(knobs, instruction="dp4a"), cores)
         for _, knobs in gemm_knobs(work, sm_75)
         if misfit(work, replace(knobs, instruction="dp4a"), cores) is None
     )

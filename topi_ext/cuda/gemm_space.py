@@ -186,7 +186,7 @@ def resident_blocks(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor:
     return multiprocessor.resident(shared, registers(workload, knobs, multiprocessor), knobs.warps)
 
 
-def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> float:
+def gemm_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> float:
     """Microseconds of the kernel, and of the one that adds the slices.
 
     The constants are fitted to 2068 kernels of float16 that an H100 ran, of layers of ResNet-50, MobileNetV2
@@ -198,7 +198,7 @@ def estimated_us(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mu
 
 
 def _estimates(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Amount:
-    """:func:`estimated_us`, of stacked knobs all of them."""
+    """:func:`gemm_us`, of stacked knobs all of them."""
     rows, columns, depth = padded(workload, knobs)
     size = workload.element_bytes
     blocks = rows // knobs.block_m * (columns // knobs.block_n) * workload.groups * knobs.split_k
