@@ -223,14 +223,19 @@ def _sums_of_nothing(data: relax.Var) -> relax.Expr:
     return relax.op.matmul(none, relax.op.permute_dims(none))
 
 
+def _largest_of_nothing(data: relax.Var) -> relax.Expr:
+    return relax.op.max(relax.op.strided_slice(data, [0], [2], [2]), 0)
+
+
 @pytest.mark.parametrize(
     ("shape", "build", "expected"),
     [
         ((0, 3, 8, 8), _convolved, np.zeros((0, 4, 8, 8), "float32")),
         ((2, 4), _rows_of_nothing, np.ones((2, 4), "float32")),
         ((2, 4), _sums_of_nothing, np.zeros((2, 2), "float32")),
+        ((2, 4), _largest_of_nothing, np.full(4, -np.inf, "float32")),
     ],
-    ids=["no images", "no rows", "no columns"],
+    ids=["no images", "no rows", "no columns", "no largest"],
 )
 def test_nothing_is_computed_of_nothing(
     shape: tuple[int, ...], build: Any, expected: np.ndarray, tmp_path: Path
