@@ -98,6 +98,10 @@ def _squeeze(node: Node) -> Value:
     shape = shape_of(node.input(0))
     axes = _axes(node)
     if axes is None:
+        for extent in shape:
+            if not isinstance(extent, int):
+                # There would be a dimension less.
+                node.requirements.other_than(extent, 1)
         axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, int) and extent == 1]
     axes = node.axes(axes, len(shape))
     ones = {axis: 1 for axis in axes}
