@@ -19,6 +19,7 @@ from tvm_ffi import structural_walk
 from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
+from topi_ext.codegen.differences import keep_differences
 from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
 from topi_ext.codegen.identities import begin_with_infinity
@@ -58,7 +59,13 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
 
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        ours = [begin_with_infinity(), flatten_bindings(), choose_numbers(), rising_places()]
+        ours = [
+            keep_differences(),
+            begin_with_infinity(),
+            flatten_bindings(),
+            choose_numbers(),
+            rising_places(),
+        ]
         module = tvm.transform.Sequential(ours)(module)
         try:
             lowered = passes(module)
