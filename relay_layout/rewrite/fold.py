@@ -17,12 +17,14 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import (
     Constant,
     Expression,
+    Extent,
     constant,
     constant_array,
     dtype_of,
     is_static,
     operator_name,
     rebuild_functions,
+    same_extents,
     shape_of,
 )
 
@@ -53,11 +55,13 @@ class _Folder(PyExprMutator):
         """The constant that a call of constants gives; other calls only get their new arguments."""
         call = super().visit_call_(call)
         shape = shape_of(call) if isinstance(call.ty, relax.TensorType) else None
-        if shape is None or not is_static(shape):
+        if shape is None:
             return call
+        operands = [operand for argument in call.args for operand in self._operands(argument)]
+        if not is_static(shape):
+            return self._by_zero(call, operands)
         if _computes_nothing(call, shape):
             return constant(np.zeros(shape, dtype_of(call)))
-        operands = [operand for argument in call.args for operand in self._operands(argument)]
         if not operands or not all(isinstance(operand, Constant) for operand in operands):
             return self._by_zero(call, operands)
         arrays = [constant_array(operand) for operand in operands]
@@ -96,11 +100,11 @@ class _Folder(PyExprMutator):
         factor = np.copysign(_BY_ZERO[name], divisor.astype("float64"))
         return self._product(call.args[0], np.asarray(factor).astype(divisor.dtype), shape)
 
-    def _product(self, value: Expression, factor: np.ndarray, shape: Sequence[int]) -> Expression:
+    def _product(self, value: Expression, factor: np.ndarray, shape: Sequence[Extent]) -> Expression:
         product = relax.op.multiply(value, constant(factor))
-        if shape_of(value) == shape:
+        if same_extents(shape_of(value) or (), shape):
             return product
-        return relax.op.broadcast_to(self.builder_.emit(product), shape)
+        return relax.op.broadcast_to(self.builder_.emit(product), relax.ShapeExpr(shape))
 
     def _zero(self, operand: Expression) -> np.ndarray | None:
         """The number that a constant number or a tensor filled with one is, where that is zero."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 import relay_layout
 from relay_layout import arithmetic
@@ -122,13 +122,14 @@ def test_products_of_many_multiplications_are_left(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("extent", [4, tirx.Var("n", "int64")], ids=["static", "open"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(
     "operator", [relax.op.divide, relax.op.floor_divide, relax.op.mod, relax.op.floor_mod]
 )
-def test_floats_divided_by_zero(operator: Any, dtype: str, zero: float, tmp_path: Path) -> None:
+def test_floats_divided_by_zero(operator: Any, dtype: str, extent: Any, zero: float, tmp_path: Path) -> None:
     """And then multiplied by zero; a dividend that is constant as well is no number of TVM's either."""
-    x = relax.Var("x", relax.TensorType((4,), dtype))
+    x = relax.Var("x", relax.TensorType((extent,), dtype))
     with main_of(x) as builder:
         divided = builder.emit(operator(x, relax.const(zero, dtype)))
         times = builder.emit(relax.op.multiply(divided, relax.const(0.0, dtype)))
