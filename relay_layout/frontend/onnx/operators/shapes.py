@@ -76,7 +76,7 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
         return goal
     rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
     total, known = map(product, without_shared(shape, rest))
-    if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
+    if isinstance(known, int) and (known == 0 or (isinstance(total, int) and total % known)):
         raise failure
     if not (isinstance(known, int) and known == 1):
         node.requirements.divisible(total, known)
