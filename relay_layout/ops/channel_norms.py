@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, sym
 
 from relay_layout.graph import Node
 from relay_layout.ir import HALVES, Expression, Extent, as_extent, is_static, operator_name
@@ -17,7 +17,6 @@ from relay_layout.layout import Layout
 from relay_layout.ops.axis_rules import Labels, letters, outer_position, positions
 from relay_layout.ops.parameter_rules import along, in_type, over_axes_attributes
 from relay_layout.ops.signature import Replacement
-from topi_ext.extents import simplified
 
 _SINGLE = "float32"
 
@@ -106,7 +105,7 @@ class ChannelNorm:
         places = positions(layout, [self.channel])
         block = layout.block(self.channel)
         groups = self.groups or 1
-        members = simplified(as_extent(shape[places[0]]) * block // groups)
+        members = _simplest(as_extent(shape[places[0]]) * block // groups)
         if not isinstance(members, int):
             # Channels of any number are in no blocks.
             return places[0], (groups, members), [places[0] + 1]
@@ -166,3 +165,7 @@ def channel_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressi
 
 def _norm_of(node: Node) -> ChannelNorm:
     return ChannelNorm.of(node.operator, node.operands[0].rank, node.attributes)
+
+
+def _simplest(extent: Extent) -> Extent:
+    return extent if isinstance(extent, int) else as_extent(sym.Analyzer().simplify(extent))
