@@ -423,3 +423,22 @@ def test_dimensions_of_one_element_go(opset: int, tmp_path: Path) -> None:
         relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 2, 2), "float32")})
     expected = "the model was exported for inputs of which x.shape[0] != 1, got x.shape[0] = 1"
     assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("node", "condition"),
+    [
+        ("AveragePool <kernel_shape=[3, 3], pads=[1, 1, 1, 1]> (x)", "x.shape[2] > 0"),
+        ("MaxPool <kernel_shape=[3, 3], pads=[1, 1, 1, 1]> (x)", "x.shape[2] > 0"),
+        ("LpPool <kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]> (x)", "x.shape[2] > 0"),
+        ("ConvTranspose <strides=[2, 2], pads=[1, 1, 1, 1]> (x, k)", "(x.shape[2] * 2) - 1 > -1"),
+    ],
+)
+def test_what_needs_pixels_asks_for_them(node: str, condition: str, tmp_path: Path) -> None:
+    """Windows that reach beyond an image of no rows would divide by their number, or give less than none."""
+    weights = {"k": np.ones((4, 4, 3, 3), "float32")} if "k)" in node else {}
+    check(tmp_path, f"y = {node}", weights, [(2, 4, 5, 6), (0, 4, 3, 3)])
+    with pytest.raises(InputError) as error:
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 0, 7), "float32")})
+    expected = f"the model was exported for inputs of which {condition}, got x.shape[2] = 0"
+    assert str(error.value) == expected
