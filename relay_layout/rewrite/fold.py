@@ -21,6 +21,7 @@ from relay_layout.ir import (
     constant,
     constant_array,
     dtype_of,
+    is_empty,
     is_static,
     operator_name,
     rebuild_functions,
@@ -58,6 +59,10 @@ class _Folder(PyExprMutator):
         if shape is None:
             return call
         operands = [operand for argument in call.args for operand in self._operands(argument)]
+        reduced = _IDENTITIES.get(operator_name(call))
+        if reduced is not None and is_empty(shape_of(call.args[0]) or ()) and not is_empty(shape):
+            number = constant(np.array(reduced(dtype_of(call)), dtype_of(call)))
+            return relax.op.full(relax.ShapeExpr(shape), number, dtype_of(call))
         if not is_static(shape):
             return self._by_zero(call, operands)
         if _computes_nothing(call, shape):
@@ -164,6 +169,28 @@ def _sliced(call: relax.Call, array: np.ndarray) -> np.ndarray | None:
 
 _BY_ZERO = {"divide": np.inf, "floor_divide": np.inf, "mod": np.nan, "floor_mod": np.nan}
 """What floats are multiplied by that are divided by zero; the products have the sign of the zero."""
+
+
+def _limit(sign: int) -> Callable[[str], float]:
+    """Of an element type, what no number is beyond to the side of ``sign``."""
+
+    def limit(dtype: str) -> float:
+        if dtype == "bool":
+            return sign > 0
+        if "int" in dtype:
+            return int(np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min)
+        return sign * np.inf
+
+    return limit
+
+
+_IDENTITIES: dict[str, Callable[[str], float]] = {
+    "max": _limit(-1),
+    "min": _limit(1),
+    "prod": lambda dtype: 1,
+    "sum": lambda dtype: 0,
+}
+"""What reductions give of nothing, by element type."""
 
 _FOLDS: dict[str, Fold] = {
     "astype": _cast,

@@ -235,8 +235,12 @@ def _largest_of_nothing(data: relax.Var) -> relax.Expr:
         ((2, 4), _rows_of_nothing, np.ones((2, 4), "float32")),
         ((2, 4), _sums_of_nothing, np.zeros((2, 2), "float32")),
         ((2, 4), _largest_of_nothing, np.full(4, -np.inf, "float32")),
+        ((0,), relax.op.max, np.array(-np.inf, "float32")),
+        ((0, 3), lambda data: relax.op.min(data, 0), np.full(3, np.inf, "float32")),
+        ((0,), relax.op.prod, np.array(1, "float32")),
+        ((0,), relax.op.sum, np.array(0, "float32")),
     ],
-    ids=["no images", "no rows", "no columns", "no largest"],
+    ids=["no images", "no rows", "no columns", "no largest", "maximum", "minimum", "product", "sum"],
 )
 def test_nothing_is_computed_of_nothing(
     shape: tuple[int, ...], build: Any, expected: np.ndarray, tmp_path: Path
