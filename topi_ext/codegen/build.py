@@ -20,6 +20,7 @@ from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
 from topi_ext.codegen.differences import keep_differences
+from topi_ext.codegen.divisors import divide_by_no_zero
 from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
 from topi_ext.codegen.identities import begin_with_infinity
@@ -89,6 +90,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 lower_rounded_bytes(),
                 lower_byte_lookups(),
                 hide_remainders(),
+                divide_by_no_zero(),
                 import_functions(),
                 keep_on_stack(),
                 accept_any_address(),
