@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, sym
 
 from relay_layout.graph import Node
-from relay_layout.ir import HALVES, Expression, operator_name
+from relay_layout.ir import HALVES, Expression, Extent, as_extent, is_static, operator_name
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rule import Labels, letters, outer_position, positions
 from relay_layout.ops.parameter_rules import along, in_type, over_axes_attributes
@@ -89,20 +89,26 @@ class ChannelNorm:
         apart = builder.emit(relax.op.reshape(mean, [*shape[:place], *parts, *shape[place + 1 :]]))
         together = builder.emit(relax.op.mean(apart, gone, keepdims=True))
         # Zeros, of the extents that belong to the channels, make a mean as many as its group has channels.
-        own = [1] * len(apart.ty.shape.values)
+        own: list[Extent] = [1] * len(apart.ty.shape.values)
         for axis in (outer, place, *gone):
-            own[axis] = int(apart.ty.shape.values[axis])
+            own[axis] = as_extent(apart.ty.shape.values[axis])
         dtype = str(mean.ty.dtype)
-        zeros = relax.const(np.zeros(own, dtype), dtype)
+        if is_static(own):
+            zeros = relax.const(np.zeros(own, dtype), dtype)
+        else:
+            zeros = builder.emit(relax.op.zeros(relax.ShapeExpr(own), dtype))
         spread = builder.emit(relax.op.add(together, zeros))
         return builder.emit(relax.op.reshape(spread, shape))
 
-    def _split(self, layout: Layout, shape: Sequence[Any]) -> tuple[int, tuple[int, int], list[int]]:
+    def _split(self, layout: Layout, shape: Sequence[Any]) -> tuple[int, tuple[Extent, Extent], list[int]]:
         """The dimension to split, into what, and the dimensions that are then one group."""
         places = positions(layout, [self.channel])
         block = layout.block(self.channel)
         groups = self.groups or 1
-        members = int(shape[places[0]]) * block // groups
+        members = _simplest(as_extent(shape[places[0]]) * block // groups)
+        if not isinstance(members, int):
+            # Channels of any number are in no blocks.
+            return places[0], (groups, members), [places[0] + 1]
         if members % block == 0:
             inside = [place + 1 for place in places[1:]]
             return places[0], (groups, members // block), [places[0] + 1, *inside]
@@ -159,3 +165,7 @@ def channel_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expressi
 
 def _norm_of(node: Node) -> ChannelNorm:
     return ChannelNorm.of(node.operator, node.operands[0].rank, node.attributes)
+
+
+def _simplest(extent: Extent) -> Extent:
+    return extent if isinstance(extent, int) else as_extent(sym.Analyzer().simplify(extent))

@@ -17,12 +17,15 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import (
     Constant,
     Expression,
+    Extent,
     constant,
     constant_array,
     dtype_of,
+    is_empty,
     is_static,
     operator_name,
     rebuild_functions,
+    same_extents,
     shape_of,
 )
 
@@ -53,11 +56,17 @@ class _Folder(PyExprMutator):
         """The constant that a call of constants gives; other calls only get their new arguments."""
         call = super().visit_call_(call)
         shape = shape_of(call) if isinstance(call.ty, relax.TensorType) else None
-        if shape is None or not is_static(shape):
+        if shape is None:
             return call
+        operands = [operand for argument in call.args for operand in self._operands(argument)]
+        reduced = _IDENTITIES.get(operator_name(call))
+        if reduced is not None and is_empty(shape_of(call.args[0]) or ()) and not is_empty(shape):
+            number = constant(np.array(reduced(dtype_of(call)), dtype_of(call)))
+            return relax.op.full(relax.ShapeExpr(shape), number, dtype_of(call))
+        if not is_static(shape):
+            return self._by_zero(call, operands)
         if _computes_nothing(call, shape):
             return constant(np.zeros(shape, dtype_of(call)))
-        operands = [operand for argument in call.args for operand in self._operands(argument)]
         if not operands or not all(isinstance(operand, Constant) for operand in operands):
             return self._by_zero(call, operands)
         arrays = [constant_array(operand) for operand in operands]
@@ -96,11 +105,11 @@ class _Folder(PyExprMutator):
         factor = np.copysign(_BY_ZERO[name], divisor.astype("float64"))
         return self._product(call.args[0], np.asarray(factor).astype(divisor.dtype), shape)
 
-    def _product(self, value: Expression, factor: np.ndarray, shape: Sequence[int]) -> Expression:
+    def _product(self, value: Expression, factor: np.ndarray, shape: Sequence[Extent]) -> Expression:
         product = relax.op.multiply(value, constant(factor))
-        if shape_of(value) == shape:
+        if same_extents(shape_of(value) or (), shape):
             return product
-        return relax.op.broadcast_to(self.builder_.emit(product), shape)
+        return relax.op.broadcast_to(self.builder_.emit(product), relax.ShapeExpr(shape))
 
     def _zero(self, operand: Expression) -> np.ndarray | None:
         """The number that a constant number or a tensor filled with one is, where that is zero."""
@@ -160,6 +169,28 @@ def _sliced(call: relax.Call, array: np.ndarray) -> np.ndarray | None:
 
 _BY_ZERO = {"divide": np.inf, "floor_divide": np.inf, "mod": np.nan, "floor_mod": np.nan}
 """What floats are multiplied by that are divided by zero; the products have the sign of the zero."""
+
+
+def _limit(sign: int) -> Callable[[str], float]:
+    """Of an element type, what no number is beyond to the side of ``sign``."""
+
+    def limit(dtype: str) -> float:
+        if dtype == "bool":
+            return sign > 0
+        if "int" in dtype:
+            return int(np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min)
+        return sign * np.inf
+
+    return limit
+
+
+_IDENTITIES: dict[str, Callable[[str], float]] = {
+    "max": _limit(-1),
+    "min": _limit(1),
+    "prod": lambda dtype: 1,
+    "sum": lambda dtype: 0,
+}
+"""What reductions give of nothing, by element type."""
 
 _FOLDS: dict[str, Fold] = {
     "astype": _cast,

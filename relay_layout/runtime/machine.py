@@ -21,7 +21,7 @@ def memory_errors() -> Iterator[None]:
         raise
 
 
-def is_of_memory(error: RuntimeError) -> bool:
+def is_of_memory(error: Exception) -> bool:
     """Whether TVM's allocator got no memory."""
     return "bad_alloc" in str(error)
 

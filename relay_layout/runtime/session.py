@@ -33,6 +33,9 @@ _BOUND = "bound_main"
 _MISFIT = re.compile(r"\((\d+) vs\. (\d+)\) : ErrorContext\(match_cast.*shape\[(\d+)\]", re.DOTALL)
 """What TVM says of an extent that is not what others make of it."""
 
+_LACK = re.compile(r"View with shape (\[[\d, ]*\]).* bytes \(shape = (\[[\d, ]*\])", re.DOTALL)
+"""What TVM says of a tensor that has fewer elements than it is read for."""
+
 _THREAD = threading.local()
 """``count``: how many threads the pool of this thread was last told to use."""
 
@@ -210,16 +213,13 @@ class Session:
             self._machine.release()
         try:
             found = self._entry(*tensors, *destinations)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if is_of_memory(error):
                 raise MemoryError(NO_MEMORY) from None
-            misfit = _MISFIT.search(str(error))
-            if misfit is None:
+            message = _misfit(str(error))
+            if message is None:
                 raise
-            present, wanted, axis = misfit.groups()
-            raise InputError(
-                f"inputs: dimension {axis} of one is {present}, where the model's extents make it {wanted}"
-            ) from None
+            raise InputError(message) from None
         return [found] if isinstance(found, tvm_ffi.Tensor) else found
 
     def _staged(self, inputs: Mapping[str, Any], *, borrow: bool) -> list[Any]:
@@ -369,6 +369,19 @@ def as_array(value: Any, name: str) -> Any:
 
 def _is_torch(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "torch"
+
+
+def _misfit(error: str) -> str | None:
+    """What to say of an error of TVM's about extents that the inputs' data decide; None of any other."""
+    misfit = _MISFIT.search(error)
+    if misfit is not None:
+        present, wanted, axis = misfit.groups()
+        return f"inputs: dimension {axis} of one is {present}, where the model's extents make it {wanted}"
+    lack = _LACK.search(error)
+    if lack is not None:
+        wanted, present = lack.groups()
+        return f"inputs: of their data the model makes a tensor {present}, which it reads as {wanted}"
+    return None
 
 
 def _look(value: Any) -> Any:

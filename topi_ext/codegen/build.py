@@ -19,6 +19,8 @@ from tvm_ffi import structural_walk
 from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
+from topi_ext.codegen.differences import keep_differences
+from topi_ext.codegen.divisors import divide_by_no_zero
 from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
 from topi_ext.codegen.identities import begin_with_infinity
@@ -56,7 +58,13 @@ def _pipeline() -> tuple[Any, Any, Any]:
     passes, _, finalize_device = default_s_tir_pipeline()
 
     def lower(module: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
-        ours = [begin_with_infinity(), flatten_bindings(), choose_numbers(), rising_places()]
+        ours = [
+            keep_differences(),
+            begin_with_infinity(),
+            flatten_bindings(),
+            choose_numbers(),
+            rising_places(),
+        ]
         module = tvm.transform.Sequential(ours)(module)
         try:
             lowered = passes(module)
@@ -80,6 +88,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 lower_rounded_bytes(),
                 lower_byte_lookups(),
                 hide_remainders(),
+                divide_by_no_zero(),
                 import_functions(),
                 keep_on_stack(),
                 allocate_once(),

@@ -17,6 +17,7 @@ BROADCASTING = frozenset(
         *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Mean", "Max", "Min", "PRelu", "Where"),
         *("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
         *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"),
     )
 )
 """Operators whose operands have equal extents, counted from the last, but for those that are 1."""

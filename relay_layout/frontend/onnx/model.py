@@ -38,10 +38,11 @@ def from_onnx(
     ``input_shapes`` gives inputs a shape. An extent that the file names, such as "N", stays symbolic where
     none is given, and one that the file fixes cannot be given otherwise.
 
-    Numbers agree with ONNX Runtime, with three exceptions. A NaN that is compared with other elements
-    (``Max``, ``Min``, ``MaxPool``, ``ReduceMax``, ``ArgMax``, ``TopK``), and its ``Sign``, may be a number;
-    ``Relu``, ``Clip`` and other constant bounds keep it on x86-64. An index out of range in ``Gather`` takes
-    the nearest element instead of failing. An integer divided by zero is divided by one.
+    Numbers agree with ONNX Runtime, with four exceptions. A NaN that is compared with other elements of its
+    tensor (``MaxPool``, ``ReduceMax``, ``ArgMax``, ``TopK``) may be a number, of which ONNX Runtime's kernels
+    have rules of their own each; ``Max`` and ``Min`` keep it on CPUs, ``Relu``, ``Clip`` and other constant
+    bounds on x86-64. An index out of range in ``Gather`` takes the nearest element instead of failing. An
+    integer divided by zero is divided by one. The mean of no floats is NaN.
 
     ModelError for a file that is missing or damaged, an operator or a use of one that is not supported, a
     shape that does not fit, and without the onnx package.

@@ -27,6 +27,7 @@ _SIGNS: dict[type, str] = {
     tirx.FloorDiv: "//",
     tirx.FloorMod: "%",
     tirx.EQ: "==",
+    tirx.NE: "!=",
     tirx.LT: "<",
     tirx.LE: "<=",
     tirx.GT: ">",
@@ -97,6 +98,11 @@ class Requirements:
         if not isinstance(extent, int) and not never_more(least + 1, extent):
             self._note(tirx.GT(extent, as_expression(least)))
             self.granted(extent, least)
+
+    def other_than(self, extent: Extent, number: int) -> None:
+        """Ask for an extent that is not ``number``, where nothing tells already; the extent is open."""
+        if not never_more(number + 1, extent):
+            self._note(tirx.NE(extent, as_expression(number)))
 
     def unsure(self, extent: Extent) -> None:
         """Write down that it would help to know whether an extent of one size is not negative.

@@ -7,6 +7,7 @@ from tvm import relax
 from relay_layout.ir import Expression
 from relay_layout.lower.legalize.elementwise import (
     EQUALITIES,
+    EXTREMA,
     ORDERS,
     difference_call,
     equality_call,
@@ -32,6 +33,7 @@ Legalizer = Callable[[relax.BlockBuilder, relax.Call], Expression]
 COMMON_LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(EQUALITIES, equality_call),
     **dict.fromkeys(ORDERS, ordered_call),
+    **dict.fromkeys(EXTREMA, ordered_call),
     "negative": negative_call,
     "subtract": difference_call,
     "sign": sign_call,

@@ -31,7 +31,9 @@ from relay_layout.lower.legalize.convolutions import (
 from relay_layout.lower.legalize.default import default_call
 from relay_layout.lower.legalize.elementwise import (
     COMPUTES,
+    EXTREMA,
     QUOTIENTS,
+    extremum_call,
     negation_call,
     power_call,
     quotient_call,
@@ -234,6 +236,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(COMPUTES, transcendental_call),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), softmax_call),
     **dict.fromkeys(QUOTIENTS, quotient_call),
+    **dict.fromkeys(EXTREMA, extremum_call),
     **dict.fromkeys(("argmax", "argmin"), first_place_in_vectors),
     **dict.fromkeys(("sort", "argsort", "topk"), sort_call),
     **dict.fromkeys(SCANS, scan_call),

@@ -134,6 +134,24 @@ def ordered_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     return found if dtype_of(found) == dtype_of(call) else relax.op.astype(found, dtype_of(call))
 
 
+def extremum_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """``maximum`` or ``minimum``; of floats of which one is NaN, NaN.
+
+    That of code for CPUs is the second operand wherever one is NaN.
+    """
+    left, right = call.args
+    if "float" not in dtype_of(left):
+        return ordered_call(builder, call)
+    known = [operand for operand in (left, right) if isinstance(operand, Constant)]
+    if any(constant_array(operand).size == 1 for operand in known):
+        # The code generator puts a number first.
+        return default_call(builder, call)
+    if known and not np.isnan(constant_array(known[0])).any():
+        return default_call(builder, with_operands(call, [known[0], right if known[0] is left else left]))
+    found = builder.emit(default_call(builder, call))
+    return relax.op.where(builder.emit(relax.op.isnan(left)), left, found)
+
+
 def negative_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``negative``; of unsigned integers what added to them is zero."""
     if not dtype_of(call).startswith("uint"):
@@ -155,18 +173,21 @@ def _complement(builder: relax.BlockBuilder, value: Expression) -> Expression:
 
 
 def sign_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """``sign``; where nothing is negative TVM looks for a -1 that the type does not have."""
+    """``sign``, of NaN itself; where nothing is negative TVM looks for a -1 that the type does not have."""
     dtype = dtype_of(call)
     if dtype == "bool":
         return call.args[0]
-    if not dtype.startswith("uint"):
-        return default_call(builder, call)
+    none, one = tirx.const(0, dtype), tirx.const(1, dtype)
 
-    def positive(tensor: te.Tensor) -> te.Tensor:
-        return te.compute(tensor.shape, lambda *index: (tensor(*index) > tirx.const(0, dtype)).astype(dtype))
+    def sign(value: tirx.Expr) -> tirx.Expr:
+        rest = value if dtype.startswith("uint") else tirx.Select(value < none, -one, value)
+        return tirx.Select(value > none, one, rest)
+
+    def signs(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *index: sign(tensor(*index)))
 
     return builder.call_te(
-        positive, call.args[0], primfunc_name_hint="sign", primfunc_attrs={PATTERN: ELEMENTWISE}
+        signs, call.args[0], primfunc_name_hint="sign", primfunc_attrs={PATTERN: ELEMENTWISE}
     )
 
 
@@ -224,7 +245,9 @@ _POWERS: dict[float, Callable[[tirx.Expr], tirx.Expr]] = {
 
 EQUALITIES = "equal", "not_equal"
 
-ORDERS = "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"
+ORDERS = "less", "less_equal", "greater", "greater_equal"
+
+EXTREMA = "maximum", "minimum"
 
 _REMAINDERS = "mod", "floor_mod"
 

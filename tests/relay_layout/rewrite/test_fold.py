@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 import relay_layout
 from relay_layout import arithmetic
@@ -122,13 +122,14 @@ def test_products_of_many_multiplications_are_left(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("extent", [4, tirx.Var("n", "int64")], ids=["static", "open"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(
     "operator", [relax.op.divide, relax.op.floor_divide, relax.op.mod, relax.op.floor_mod]
 )
-def test_floats_divided_by_zero(operator: Any, dtype: str, zero: float, tmp_path: Path) -> None:
+def test_floats_divided_by_zero(operator: Any, dtype: str, extent: Any, zero: float, tmp_path: Path) -> None:
     """And then multiplied by zero; a dividend that is constant as well is no number of TVM's either."""
-    x = relax.Var("x", relax.TensorType((4,), dtype))
+    x = relax.Var("x", relax.TensorType((extent,), dtype))
     with main_of(x) as builder:
         divided = builder.emit(operator(x, relax.const(zero, dtype)))
         times = builder.emit(relax.op.multiply(divided, relax.const(0.0, dtype)))
@@ -223,14 +224,23 @@ def _sums_of_nothing(data: relax.Var) -> relax.Expr:
     return relax.op.matmul(none, relax.op.permute_dims(none))
 
 
+def _largest_of_nothing(data: relax.Var) -> relax.Expr:
+    return relax.op.max(relax.op.strided_slice(data, [0], [2], [2]), 0)
+
+
 @pytest.mark.parametrize(
     ("shape", "build", "expected"),
     [
         ((0, 3, 8, 8), _convolved, np.zeros((0, 4, 8, 8), "float32")),
         ((2, 4), _rows_of_nothing, np.ones((2, 4), "float32")),
         ((2, 4), _sums_of_nothing, np.zeros((2, 2), "float32")),
+        ((2, 4), _largest_of_nothing, np.full(4, -np.inf, "float32")),
+        ((0,), relax.op.max, np.array(-np.inf, "float32")),
+        ((0, 3), lambda data: relax.op.min(data, 0), np.full(3, np.inf, "float32")),
+        ((0,), relax.op.prod, np.array(1, "float32")),
+        ((0,), relax.op.sum, np.array(0, "float32")),
     ],
-    ids=["no images", "no rows", "no columns"],
+    ids=["no images", "no rows", "no columns", "no largest", "maximum", "minimum", "product", "sum"],
 )
 def test_nothing_is_computed_of_nothing(
     shape: tuple[int, ...], build: Any, expected: np.ndarray, tmp_path: Path

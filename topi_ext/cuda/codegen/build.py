@@ -8,6 +8,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 
+from topi_ext.codegen.differences import keep_differences
 from topi_ext.codegen.falling_places import rising_places
 from topi_ext.codegen.identities import begin_with_infinity
 from topi_ext.codegen.let_bindings import flatten_bindings
@@ -45,8 +46,8 @@ def _pipeline() -> tuple[Any, Any, Any]:
         with tvm.transform.PassContext(opt_level=context.opt_level, config=config):
             # TVM knows what threads reduce together by what that begins with.
             together = [s_tir.transform.CanonicalizeLoop(), s_tir.transform.LowerCrossThreadReduction()]
-            named = [begin_with_infinity(), flatten_bindings(), rising_places()]
-            ours = [*named, unroll_scalars(), launch_early()]
+            exact = [keep_differences(), begin_with_infinity()]
+            ours = [*exact, flatten_bindings(), rising_places(), unroll_scalars(), launch_early()]
             return passes(tvm.transform.Sequential([*together, *ours])(module))
 
     def finish() -> tvm.transform.Pass:

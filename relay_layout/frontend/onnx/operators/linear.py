@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_layout.frontend.extents.arithmetic import simplify
 from relay_layout.frontend.onnx.agreement import contractible, joinable, with_channels
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.padding import windowed
@@ -63,6 +64,10 @@ def _transposed_convolution(node: Node) -> Value:
         )
     beyond = integers(node, "output_padding", [0] * len(kernel), least=0)
     sliding, beyond = _transposed_window(node, kernel, beyond, shape[2:])
+    sides = zip(sliding.strides, sliding.reach, sliding.before, sliding.after, beyond, strict=True)
+    for extent, (stride, reach, before, after, added) in zip(shape[2:], sides, strict=True):
+        # Of no pixels padding would take away what is not there.
+        node.requirements.more(simplify(stride * (extent - 1) + reach - before - after + added), -1)
     result = operator(
         node.expression(data),
         node.tensor(1),

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extents.arithmetic import product
+from relay_layout.frontend.extents.arithmetic import product, same, simplify
+from relay_layout.frontend.onnx.agreement import with_extents
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.ir import HALVES, is_static
+from relay_layout.ir import HALVES, Extent, is_static
 
 
 def _only_first_output(node: Node) -> None:
@@ -61,21 +62,27 @@ def _batch_normalization_of_elements(node: Node, data: Any) -> Value:
 
 
 def _instance_normalization(node: Node) -> Value:
-    rank = len(shape_of(node.input(0)))
+    shape = shape_of(node.input(0))
+    if len(shape) < 3:
+        raise Unsupported(f"normalizes {written(shape)}, which has no spatial dimensions")
     return relax.op.nn.instance_norm(
         node.tensor(0),
-        node.tensor(1),
-        node.tensor(2),
+        _per_channel(node, 1, shape[1]),
+        _per_channel(node, 2, shape[1]),
         channel_axis=1,
-        axes=list(range(2, rank)),
+        axes=list(range(2, len(shape))),
         epsilon=node.attributes.get("epsilon", 1e-5),
     )
+
+
+_CHANNELS_SINCE = 21
+"""Opset from which GroupNormalization has scales of channels, and no longer of groups."""
 
 
 def _group_normalization(node: Node) -> Value:
     shape = shape_of(node.input(0))
     groups = node.attributes["num_groups"]
-    if len(shape) < 3 or not isinstance(shape[1], int) or groups < 1 or shape[1] % groups:
+    if len(shape) < 3 or groups < 1 or not _divides(node, groups, shape[1]):
         raise Unsupported(f"normalizes {written(shape)} in {groups} groups")
     scale, bias = (_per_channel(node, index, shape[1], groups) for index in (1, 2))
     return relax.op.nn.group_norm(
@@ -89,15 +96,27 @@ def _group_normalization(node: Node) -> Value:
     )
 
 
-def _per_channel(node: Node, index: int, channels: int, groups: int) -> Any:
+def _divides(node: Node, groups: int, channels: Extent) -> bool:
+    """Whether channels are a number of groups. Raises :class:`.Assumption` where they are for some sizes."""
+    return same(channels % groups, 0) or node.requirements.assume_equal(simplify(channels % groups), 0)
+
+
+def _per_channel(node: Node, index: int, channels: Extent, groups: int | None = None) -> Any:
     """Scale or bias per channel; opset 18 has one per group."""
     value = node.input(index)
-    (extent,) = shape_of(value)
-    if extent == channels:
-        return node.expression(value)
-    if isinstance(value, np.ndarray):
-        return node.expression(np.repeat(value, channels // groups))
-    return relax.op.repeat(value, channels // groups, 0)
+    given = shape_of(value)
+    if groups is not None and node.opset < _CHANNELS_SINCE and not (given and same(given[0], channels)):
+        each = with_extents(node, value, [groups])
+        if isinstance(each, np.ndarray) and isinstance(channels, int):
+            return node.expression(np.repeat(each, channels // groups))
+        if each is not None:
+            apart = node.emit(node.expression(node.reshaped(each, [groups, 1])), "apart")
+            spread = relax.ShapeExpr([groups, simplify(channels // groups)])
+            return node.reshaped(node.emit(relax.op.broadcast_to(apart, spread), "spread"), [channels])
+    found = with_extents(node, value, [channels])
+    if found is None:
+        raise Unsupported(f"has {written(given)} numbers for {written([channels])} channels")
+    return node.expression(found)
 
 
 def _layer_normalization(node: Node) -> Value:

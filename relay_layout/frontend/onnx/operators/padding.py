@@ -20,7 +20,7 @@ _MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wr
 
 
 def pad(node: Node) -> Value:
-    """Pad: amounts below zero take elements away."""
+    """Pad: amounts below zero take elements away, before others are added."""
     data = node.tensor(0)
     before, after = _widths(node, len(shape_of(data)))
     mode = node.attributes.get("mode", "constant")
@@ -30,10 +30,8 @@ def pad(node: Node) -> Value:
         if node.opset >= 11 and node.has(2) and not isinstance(node.input(2), np.ndarray):
             return _padded_by_tensor(node, data, before, after)
         return filled_around(node, data, before, after, _value(node, dtype_of(data)))
-    if any(isinstance(width, int) and width < 0 for width in (*before, *after)):
-        raise Unsupported(
-            f"pads by a negative amount in mode '{mode}', which is not supported: cut by a Slice before"
-        )
+    data, before, after = _cropped(node, data, before, after)
+    _check_edges(node, shape_of(data), (before, after))
     if mode == "reflect":
         _check_reflections(node, shape_of(data), (before, after))
     for axis, widths in enumerate(zip(before, after, strict=True)):
@@ -43,6 +41,16 @@ def pad(node: Node) -> Value:
             data = node.emit(read_beyond(node.emit, data, axis, bounds, _MODES[mode]), "padded")
             before[axis] = after[axis] = 0
     return _padded_by_numbers(data, before, after, _MODES[mode], 0)
+
+
+def _check_edges(node: Node, shape: Sequence[Extent], sides: Sequence[Sequence[Extent]]) -> None:
+    """There is an element at each edge that is padded."""
+    for axis, (extent, *widths) in enumerate(zip(shape, *sides, strict=True)):
+        if all(isinstance(width, int) and width == 0 for width in widths):
+            continue
+        if isinstance(extent, int) and extent == 0:
+            raise Unsupported(f"has no elements along axis {axis} of {written(shape)} to pad with")
+        node.requirements.more(extent, 0)
 
 
 def _check_reflections(node: Node, shape: Sequence[Extent], sides: Sequence[Sequence[Extent]]) -> None:
@@ -65,8 +73,7 @@ def _check_reflections(node: Node, shape: Sequence[Extent], sides: Sequence[Sequ
 
 def filled_around(node: Node, data: Any, before: list[Extent], after: list[Extent], value: float) -> Any:
     """``data`` with so much of ``value`` around it; amounts below zero take elements away."""
-    data = _cropped(node, data, before, after)
-    before, after = ([greatest(width, 0) for width in side] for side in (before, after))
+    data, before, after = _cropped(node, data, before, after)
     for axis, widths in enumerate(zip(before, after, strict=True)):
         if not is_static(widths):
             around = [node.plain(width) for width in widths]
@@ -131,17 +138,22 @@ def _widths(node: Node, rank: int) -> tuple[list[Extent], list[Extent]]:
     return before, after
 
 
-def _cropped(node: Node, data: Any, before: list[Extent], after: list[Extent]) -> Any:
-    """``data`` without what amounts below zero take away."""
+def _cropped(
+    node: Node, data: Any, before: list[Extent], after: list[Extent]
+) -> tuple[Any, list[Extent], list[Extent]]:
+    """``data`` without what amounts below zero take away, and the amounts that are left."""
+    added = ([greatest(width, 0) for width in side] for side in (before, after))
     shape = shape_of(data)
     begins = [greatest(simplify(0 - width), 0) for width in before]
     ends = [simplify(extent + least(width, 0)) for extent, width in zip(shape, after, strict=True)]
     axes = cut_axes(shape, begins, ends)
     if not axes:
-        return data
+        return data, *added
     if any(is_static((begins[axis], ends[axis])) and ends[axis] < begins[axis] for axis in axes):
         pads = written([*before, *after])
         raise Unsupported(f"takes more from {written(shape)} than there is, with pads {pads}")
+    for axis in axes:
+        node.requirements.no_more(begins[axis], ends[axis])
     kept = relax.op.strided_slice(
         data,
         axes,
@@ -149,7 +161,7 @@ def _cropped(node: Node, data: Any, before: list[Extent], after: list[Extent]) -
         [relax.prim_value(node.plain(ends[axis])) for axis in axes],
         assume_inbound=True,
     )
-    return node.emit(kept, "cropped")
+    return node.emit(kept, "cropped"), *added
 
 
 def _value(node: Node, dtype: str) -> float | int:

@@ -134,6 +134,9 @@ def _sliding(
     shape = shape_of(data)
     if len(shape) - 2 not in operators:
         raise Unsupported(f"pools {written(shape)}, which has no 1 to 3 spatial dimensions")
+    for extent in shape[2:]:
+        # Of no pixels there is no mean, nor anything that is the largest.
+        node.requirements.more(extent, 0)
     rounds_up = _rounds_up(node)
     data, sliding = windowed(node, data, node.attributes["kernel_shape"], outside, rounds_up=rounds_up)
     return data, operators[len(shape) - 2], sliding

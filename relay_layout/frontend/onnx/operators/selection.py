@@ -10,8 +10,8 @@ from tvm import relax
 from relay_layout.frontend.extents.arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.operators.ranking import best_elements, first_elements
-from relay_layout.frontend.values import Extents, Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.ir import Extent, is_static
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.ir import Extent, is_empty, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.nonzero import places_of_nonzero
 
@@ -110,20 +110,26 @@ def _top(node: Node) -> Value:
     data, shape = node.tensor(0), shape_of(node.input(0))
     axis = node.axis_given(len(shape), default=-1)
     largest = bool(node.attributes.get("largest", 1))
-    number = node.optional(1)
-    if not isinstance(number, Extents):
-        given = node.attributes.get("k") if node.opset < _NUMBER_IS_INPUT_SINCE else node.constant(1)
-        count = int(np.asarray(given).reshape(-1)[0])
-        if isinstance(shape[axis], int) and count > shape[axis]:
-            raise Unsupported(f"asks for {count} elements of axis {axis} of {written(shape)}")
-        if not count:
-            # Of Relax's it would be all.
-            none = relax.ShapeExpr([0 if place == axis else extent for place, extent in enumerate(shape)])
-            return [relax.op.zeros(none, dtype) for dtype in (dtype_of(data), "int64")]
+    if node.opset < _NUMBER_IS_INPUT_SINCE:
+        count: Extent = int(node.attributes["k"])
+    else:
+        (count,) = node.counted_extents(1)
+    if isinstance(count, int) and isinstance(shape[axis], int) and count > shape[axis]:
+        raise Unsupported(f"asks for {count} elements of axis {axis} of {written(shape)}")
+    node.requirements.no_more(count, shape[axis])
+    given = [count if place == axis else extent for place, extent in enumerate(shape)]
+    if is_empty(given):
+        # Of Relax's it would be all.
+        return [relax.op.zeros(relax.ShapeExpr(given), dtype) for dtype in (dtype_of(data), "int64")]
+    if isinstance(count, int) and not node.counts.reads_counts(shape[axis]):
         found = node.emit(relax.op.topk(data, count, axis, "both", largest, "int64"), "best")
         return [relax.TupleGetItem(found, index) for index in range(2)]
-    end = node.plain(clamped(number.array.reshape(-1)[0], shape[axis]))
-    return best_elements(node.builder, data, end, axis, largest=largest)
+    end = node.plain(clamped(count, shape[axis]))
+    found = best_elements(node.builder, data, end, axis, largest=largest)
+    # Whether there are as many as a number says is told by data alone.
+    return (
+        [node.reshaped(node.emit(each, "best"), given) for each in found] if isinstance(count, int) else found
+    )
 
 
 def _non_max_suppression(node: Node) -> Value:

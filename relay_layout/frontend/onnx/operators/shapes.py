@@ -76,7 +76,7 @@ def _resolved(node: Node, shape: list[Extent], goal: list[Extent]) -> list[Exten
         return goal
     rest = [extent for extent in goal if not (isinstance(extent, int) and extent == -1)]
     total, known = map(product, without_shared(shape, rest))
-    if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
+    if isinstance(known, int) and (known == 0 or (isinstance(total, int) and total % known)):
         raise failure
     if not (isinstance(known, int) and known == 1):
         node.requirements.divisible(total, known)
@@ -98,6 +98,10 @@ def _squeeze(node: Node) -> Value:
     shape = shape_of(node.input(0))
     axes = _axes(node)
     if axes is None:
+        for extent in shape:
+            if not isinstance(extent, int):
+                # There would be a dimension less.
+                node.requirements.other_than(extent, 1)
         axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, int) and extent == 1]
     axes = node.axes(axes, len(shape))
     ones = {axis: 1 for axis in axes}

@@ -22,7 +22,7 @@ from relay_layout.frontend.values import (
     shape_of,
     written,
 )
-from relay_layout.ir import Extent, is_static
+from relay_layout.ir import Extent, is_empty, is_static
 
 
 def _split(node: Node) -> Value:
@@ -287,6 +287,8 @@ def _gather_elements(node: Node) -> Value:
     axis = node.axis_given(len(shape), default=0)
     if len(shape) != len(places):
         raise Unsupported(f"picks elements of {written(shape)} at {written(places)}, which has another rank")
+    if is_empty(places):
+        return relax.op.zeros(relax.ShapeExpr(places), dtype_of(node.input(0)))
     ends = [full if place == axis else places[place] for place, full in enumerate(shape)]
     part = block(node.emit, node.tensor(0), [0] * len(shape), ends)
     return relax.op.gather_elements(part, _places(node, shape[axis]), axis)

@@ -30,6 +30,35 @@ def test_amounts_below_zero_crop(tmp_path: Path) -> None:
     check(tmp_path, f"{nodes} y = Pad (x, widths, c)", CONSTANTS | {"c": np.float32(2)}, SIZES)
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("pads", [(-1, 2, 1, -2), (1, -1, -1, 2), (-1, -1, -2, 0)], ids=str)
+def test_what_is_left_of_a_cropped_image_is_padded(mode: str, pads: tuple[int, ...], tmp_path: Path) -> None:
+    constants = {"widths": ints(*pads), "axes": ints(-1, 2)}
+    check(tmp_path, f'y = Pad <mode="{mode}"> (x, widths, , axes)', constants, SIZES)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_no_more_is_cropped_than_there_is(mode: str, tmp_path: Path) -> None:
+    constants = {"widths": ints(-3, 1), "axes": ints(2)}
+    check(tmp_path, f'y = Pad <mode="{mode}"> (x, widths, , axes)', constants, SIZES)
+    with pytest.raises(InputError) as error:
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 2, 5), "float32")})
+    expected = "the model was exported for inputs of which 3 <= x.shape[2], got x.shape[2] = 2"
+    assert str(error.value) == expected
+
+
+def test_nothing_is_padded_with_its_edge(tmp_path: Path) -> None:
+    constants = {"widths": ints(2, 1), "axes": ints(3)}
+    check(tmp_path, 'y = Pad <mode="edge"> (x, widths, , axes)', constants, SIZES)
+    with pytest.raises(InputError) as error:
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 2, 0), "float32")})
+    assert "x.shape[3] > 0, got x.shape[3] = 0" in str(error.value)
+    cropped = {"widths": ints(-4, 1), "axes": ints(1)}
+    with pytest.raises(ModelError) as refused:
+        relay_layout.compile(model_of('y = Pad <mode="edge"> (x, widths, , axes)', cropped, 19))
+    assert str(refused.value).endswith("(Pad) has no elements along axis 1 of [n,0,h,w] to pad with")
+
+
 def test_an_image_is_padded_to_the_size_of_another(tmp_path: Path) -> None:
     """As in a U-Net whose images are of any size."""
     nodes = """

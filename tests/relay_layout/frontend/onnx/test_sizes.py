@@ -412,3 +412,33 @@ def test_a_step_of_none_is_refused(tmp_path: Path) -> None:
     session = relay_layout.compile(model_of(nodes, constants, 19)).session()
     with pytest.raises(InputError, match=r"inputs of which x\.shape\[2\] // 2 > 0, got x\.shape\[2\] = 1"):
         session.run({"x": np.zeros((1, 4, 1, 6), "float32")})
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+def test_dimensions_of_one_element_go(opset: int, tmp_path: Path) -> None:
+    """Which they are has to be known: results of a size would have fewer dimensions than others."""
+    nodes = "m = GlobalMaxPool(x)  t = Transpose <perm=[0, 2, 3, 1]> (m)  y = Squeeze(t)"
+    check(tmp_path, nodes, {}, [(3, 4, 8, 6), (2, 4, 1, 1)], opset)
+    with pytest.raises(InputError) as error:
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 2, 2), "float32")})
+    expected = "the model was exported for inputs of which x.shape[0] != 1, got x.shape[0] = 1"
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("node", "condition"),
+    [
+        ("AveragePool <kernel_shape=[3, 3], pads=[1, 1, 1, 1]> (x)", "x.shape[2] > 0"),
+        ("MaxPool <kernel_shape=[3, 3], pads=[1, 1, 1, 1]> (x)", "x.shape[2] > 0"),
+        ("LpPool <kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]> (x)", "x.shape[2] > 0"),
+        ("ConvTranspose <strides=[2, 2], pads=[1, 1, 1, 1]> (x, k)", "(x.shape[2] * 2) - 1 > -1"),
+    ],
+)
+def test_what_needs_pixels_asks_for_them(node: str, condition: str, tmp_path: Path) -> None:
+    """Windows that reach beyond an image of no rows would divide by their number, or give less than none."""
+    weights = {"k": np.ones((4, 4, 3, 3), "float32")} if "k)" in node else {}
+    check(tmp_path, f"y = {node}", weights, [(2, 4, 5, 6), (0, 4, 3, 3)])
+    with pytest.raises(InputError) as error:
+        relay_layout.load(tmp_path / "sizes.rla").run({"x": np.zeros((1, 4, 0, 7), "float32")})
+    expected = f"the model was exported for inputs of which {condition}, got x.shape[2] = 0"
+    assert str(error.value) == expected

@@ -88,6 +88,24 @@ def test_any_batch() -> None:
     check(run("y = DFT <axis=1> (x)", data, 17, shape="N,8,1"), as_parts(np.fft.fft(data[..., 0], axis=1)))
 
 
+@pytest.mark.parametrize("length", [1, 2, 7, 12])
+@pytest.mark.parametrize(("inverse", "transform"), [(0, np.fft.fft), (1, np.fft.ifft)])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_signals_of_any_length(
+    parts: int, inverse: int, transform: Callable[..., Array], length: int
+) -> None:
+    data = numbers(2, length, 3, parts)
+    found = run(f"y = DFT <axis=1, inverse={inverse}> (x)", data, 17, shape=f"2,N,3,{parts}")
+    check(found, as_parts(transform(as_complex(data), axis=1)))
+
+
+@pytest.mark.parametrize(("given", "length"), [("", None), ("n", 9)])
+def test_signals_of_any_length_of_half_a_spectrum(given: str, length: int | None) -> None:
+    data, constants = numbers(2, 7, 1), {} if length is None else {"n": length}
+    found = run(f"y = DFT <axis=1, onesided=1> (x, {given})", data, 17, shape="2,N,1", **constants)
+    check(found, as_parts(np.fft.rfft(data[..., 0], length, axis=1)))
+
+
 @pytest.mark.parametrize("onesided", [0, 1])
 @pytest.mark.parametrize("windowed", [False, True])
 @pytest.mark.parametrize(("length", "step"), [(8, 3), (5, 5), (16, 1)])
@@ -110,7 +128,12 @@ def test_windows_of_complex_signals() -> None:
 @pytest.mark.parametrize(
     ("node", "shape", "constants", "message"),
     [
-        ("y = DFT <axis=1> (x)", "2,N,1", {}, "transforms [2,N,1]; supported are known lengths of numbers"),
+        (
+            "y = DFT <axis=1, inverse=1, onesided=1> (x)",
+            "2,N,2",
+            {},
+            "makes real numbers of [N], whose number has to be known: give the model's inputs fixed shapes",
+        ),
         ("y = DFT <axis=1> (x)", "2,4,3", {}, "transforms [2,4,3]; supported are known lengths of numbers"),
         ("y = DFT <axis=2> (x)", "2,4,2", {}, "transforms axis 2 of [2,4,2], which has the parts of its"),
         ("y = DFT <onesided=1> (x)", "2,4,2", {}, "is one-sided and not inverse, of numbers of 2 parts"),

@@ -23,3 +23,11 @@ def rewritten(axes: list[int]) -> list[str]:
 def test_words_of_an_image_and_others_are_transposed() -> None:
     """TVM's own pass ended in an error."""
     assert rewritten([0, 2, 3, 1]) == ["call_tir"]
+
+
+def test_tensors_without_elements_are_not_reshaped() -> None:
+    """An extent of 0 would say to take that of the data."""
+    data = relax.Var("data", relax.TensorType([0, tirx.Var("rows", "int64"), 3], "float32"))
+    module = relax.transform.LegalizeOps()(module_giving(op.expand_dims(data, 0), data))
+    found = rewrite_reshapes(module)["main"]
+    assert [operator_name(call) for call in nodes_of(found, relax.Call)] == ["call_tir"]

@@ -166,6 +166,44 @@ def test_the_sign_of_what_is_never_negative(dtype: str) -> None:
     np.testing.assert_array_equal(found, np.array([0, 1, 1]).astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64"])
+def test_the_sign_of_numbers(dtype: str) -> None:
+    values = np.array([-3, -1, 0, 1, 5], dtype)
+    if dtype.startswith("float"):
+        values = np.append(values, np.array([np.nan, np.inf, -np.inf, -0.0], dtype))
+    np.testing.assert_array_equal(_applied(relax.op.sign, values), np.sign(values))
+
+
+UNSURE = np.array([[1, np.nan, -2, np.nan, np.inf, -np.inf], [np.nan, 1, 3, np.nan, 0, np.nan]], "float32")
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_is_no_number_has_no_order(name: str, order: int) -> None:
+    left, right = UNSURE[::order]
+    operator, wanted = getattr(relax.op, name), getattr(np, name)(left, right)
+    np.testing.assert_array_equal(_applied(operator, left, right), wanted)
+    known = relax.const(right, "float32")
+    np.testing.assert_array_equal(_applied(lambda value: operator(value, known), left), wanted)
+    bounds = relax.const(np.arange(6, dtype="float32"), "float32")
+    wanted = getattr(np, name)(left, np.arange(6, dtype="float32"))
+    np.testing.assert_array_equal(_applied(lambda value: operator(value, bounds), left), wanted)
+    np.testing.assert_array_equal(_applied(lambda value: operator(bounds, value), left), wanted)
+
+
+ROUNDING = 1.5 * 2**23
+"""What numbers are rounded to integers by when it is added and taken away."""
+
+
+def test_differences_are_not_cancelled() -> None:
+    values = np.array([0.3, 2.7, -1.6, np.inf, np.nan], "float32")
+    by = relax.const(ROUNDING, "float32")
+    found = _applied(lambda value: relax.op.subtract(relax.op.add(value, by), by), values)
+    np.testing.assert_array_equal(found, np.round(values))
+    found = _applied(lambda value: relax.op.subtract(value, value), values)
+    np.testing.assert_array_equal(found, np.array([0, 0, 0, np.nan, np.nan], "float32"))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint64"])
 def test_unsigned_integers_are_negated_as_their_sum_is_zero(dtype: str) -> None:
     numbers = np.array([0, 1, 200], dtype)
