@@ -11,7 +11,7 @@ import pytest
 import relay_layout
 from relay_layout import Session
 from relay_layout.bodies import BRANCH, bodies_of, kind_of
-from relay_layout.errors import ModelError
+from relay_layout.errors import InputError, ModelError
 from relay_layout.frontend import from_onnx
 from tests.onnx_reference import reference_session
 
@@ -84,6 +84,16 @@ def test_what_is_picked_by_one_mask_twice_fits(tmp_path: Path) -> None:
     constants = {"least": np.float32(0.5), "all": np.array([-1], "int64")}
     model = model_of(nodes, "float[4,6] x", "float[a] y, float[b] z", constants)
     check(model, [{"x": RANDOM.random((4, 6), dtype="float32") * scale} for scale in (1, 0.1)], tmp_path)
+
+
+def test_the_last_of_what_the_data_decide_loses_its_axis(tmp_path: Path) -> None:
+    """As the last state of Keras' recurrent layers does: a call that finds none is told so."""
+    nodes = "p = NonZero(x)  rows = Transpose(p)  last = Slice(rows, end, far, axis)  y = Squeeze(last, axis)"
+    constants = {"end": np.array([-1]), "far": np.array([2**31 - 1]), "axis": np.array([0])}
+    model = model_of(nodes, "float[N] x", "int64[a] y", constants)
+    session = check(model, [{"x": np.array([0, 3, 1, 0], "float32")}], tmp_path)
+    with pytest.raises(InputError, match="dimension 0 of one is 0, where the model's extents make it 1"):
+        session.run({"x": np.zeros(4, "float32")})
 
 
 @pytest.mark.parametrize("kind", ["int64", "int32", "float"])
