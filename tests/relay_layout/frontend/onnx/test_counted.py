@@ -105,6 +105,17 @@ def test_ranges_whose_ends_are_known_at_run_time(kind: str, tmp_path: Path) -> N
     check(model, [{name: np.asarray(value) for name, value in feed.items()} for feed in feeds], tmp_path)
 
 
+def test_ranges_to_one_end_fit(tmp_path: Path) -> None:
+    """Of integers and of real numbers, as masks of sequences whose lengths a network predicts."""
+    nodes = """
+        r = Range(none, n, one)  f = Cast <to=1> (n)  s = Range(zero, f, half)  t = Range(zero, f, whole)
+        p = Cast <to=1> (r)  q = Mul(p, t)  u = Range(none, n, one)  v = Cast <to=1> (u)  y = Add(q, v)"""
+    constants = {"none": np.array(0), "one": np.array(1)}
+    constants |= {name: np.float32(value) for name, value in {"zero": 0, "half": 0.5, "whole": 1}.items()}
+    model = model_of(nodes, "int64 n", "float[m] y, float[k] s", constants)
+    check(model, [{"n": np.array(number)} for number in (4, 1, 0, -2)], tmp_path)
+
+
 def test_a_range_is_computed_with_what_its_end_is(tmp_path: Path) -> None:
     """As a window of any length is: the count and its use share what they are computed from."""
     nodes = """
