@@ -103,12 +103,8 @@ def _squeeze(node: Node) -> Value:
     ones = {axis: 1 for axis in axes}
     data = with_extents(node, node.input(0), [ones.get(axis, extent) for axis, extent in enumerate(shape)])
     for axis in axes if data is None else ():
-        if not same(shape[axis], 1):
-            extent, advice = "is not 1", ""
-            if not isinstance(shape[axis], int):
-                extent = "is not known to be 1"
-                advice = ": give the model's inputs fixed shapes (--input-shape)"
-            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent {extent}{advice}")
+        if isinstance(shape[axis], int) and shape[axis] != 1:
+            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent is not 1")
     return relax.op.squeeze(node.expression(data), axes) if axes else data
 
 
