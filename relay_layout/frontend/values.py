@@ -21,8 +21,8 @@ from relay_layout.long_expressions import cut
 
 Array = NDArray[Any]
 
-FAR = 2**31 - 1
-"""Where ONNX files write "to the end" they use this or more; no extent is that large."""
+FAR = 10**9
+"""Where ONNX files write "to the end" they use this, as TensorFlow's, or more; no extent is that large."""
 
 _LETTERS = 60
 """Of an extent, how many a message shows."""

@@ -27,7 +27,10 @@ class Counts:
         self._sums: dict[tirx.Var, Polynomial] = {}
         self.parts: ByIdentity[Any, Sequence[Any]] = ByIdentity()
         """Of tensors that were joined of others along their one axis, what those were."""
+        self.sources: ByIdentity[Any, Any] = ByIdentity()
+        """Of tensors whose elements were converted, what those were."""
         self._places: ByIdentity[Any, Any] = ByIdentity()
+        self._ends: ByIdentity[Any, tirx.Var] = ByIdentity()
 
     def count(self, tensor: Any, most: Extent | None, name: str) -> tirx.Var:
         """An extent for the number that ``tensor``, one int64, holds, at most ``most`` where known."""
@@ -41,6 +44,10 @@ class Counts:
         """Places in ``data``, which ``find`` finds: once, so that what they pick has the same extents."""
         return self._places.kept(data, lambda _: find())
 
+    def end(self, number: Any, count: Callable[[], tirx.Var]) -> tirx.Var:
+        """The extent up to ``number``, which ``count`` counts once, so that ranges up to it have one."""
+        return self._ends.kept(number, lambda _: count())
+
     def opened(self, name: str, most: Extent | None = None) -> tirx.Var:
         """An extent that the data decide, defined by the parameter or the check whose extent it is."""
         variable = tirx.Var(name, "int64")
@@ -51,20 +58,20 @@ class Counts:
     def inside(self) -> Iterator[None]:
         """What is computed meanwhile belongs to another function, and is not read after it."""
         with self.aside():
-            self._places = ByIdentity()
+            self._places, self._ends = ByIdentity(), ByIdentity()
             yield
 
     @contextmanager
     def aside(self) -> Iterator[list[tuple[Extent, tirx.Var]]]:
         """What is computed meanwhile is not read after it, unless :meth:`read_again` is given the list."""
-        before, places = self._computed, self._places
+        before, places, ends = self._computed, self._places, self._ends
         meanwhile: list[tuple[Extent, tirx.Var]] = []
-        self._computed, self._places = list(before), places.copy()
+        self._computed, self._places, self._ends = list(before), places.copy(), ends.copy()
         try:
             yield meanwhile
         finally:
             meanwhile.extend(self._computed[len(before) :])
-            self._computed, self._places = before, places
+            self._computed, self._places, self._ends = before, places, ends
 
     def read_again(self, computed: Sequence[tuple[Extent, tirx.Var]]) -> None:
         """What was computed aside has become a part of the function under way."""

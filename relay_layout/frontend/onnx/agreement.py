@@ -112,17 +112,18 @@ def _agreed(node: Node, value: Value, shape: Sequence[Extent], goals: dict[int, 
 def with_extents(node: Node, data: Value, due: Sequence[Extent]) -> Value | None:
     """A tensor with the extents that are due, which is checked in each call.
 
-    None where they differ, or data decide whether they do. Raises :class:`.Assumption` where they are
-    equal for some sizes of inputs alone.
+    None where they differ, or data decide whether two are equal of which neither is a number. Raises
+    :class:`.Assumption` where they are equal for some sizes of inputs alone.
     """
     shape = shape_of(data)
     if len(shape) != len(due):
         return None
     for pair in zip(shape, due, strict=True):
-        # What may not run asks nothing of inputs: the cast checks it where it runs.
-        if not node.requirements.assume_equal(*pair) and (
-            is_static(pair) or any(map(node.counts.reads_counts, pair))
-        ):
+        # What may not run asks nothing of inputs: the cast checks it where it runs, as what data decide.
+        if node.requirements.assume_equal(*pair):
+            continue
+        has_number = any(isinstance(extent, int) for extent in pair)
+        if is_static(pair) or (not has_number and any(map(node.counts.reads_counts, pair))):
             return None
     if all(map(same, shape, due)):
         return data

@@ -149,6 +149,8 @@ class Importer:
         self._note_condition(node, values)
         if node.operator == "Concat" and isinstance(values[0], relax.Var):
             self._counts.parts[values[0]] = inputs
+        if node.operator == "Cast" and isinstance(values[0], relax.Var):
+            self._counts.sources[values[0]] = inputs[0]
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
         if not self._around.is_inside:

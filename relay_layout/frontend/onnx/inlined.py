@@ -116,17 +116,17 @@ class Body:
         """How many nodes each call converts."""
         return max(len(self._repeated), 1)
 
-    def prepare(self) -> None:
+    def prepare(self, *, taken: bool = False) -> None:
         """Convert what reads no input, where that has not been done."""
         once, self._once = self._once, []
-        with self._around.inside(self._names, certain=self._taken):
+        with self._around.inside(self._names, certain=self._taken or taken):
             self._names.update(self._around.tensors(self.graph))
             self._around.run(once)
 
-    def __call__(self, *given: Value) -> list[Value]:
-        """The outputs, for the inputs in order."""
-        self.prepare()
-        with self._around.inside(self._names, certain=self._taken):
+    def __call__(self, *given: Value, taken: bool = False) -> list[Value]:
+        """The outputs, for the inputs in order; this call may be ``taken`` though others are not."""
+        self.prepare(taken=taken)
+        with self._around.inside(self._names, certain=self._taken or taken):
             self._names.update(zip((value.name for value in self.inputs), given, strict=True))
             self._around.run(self._repeated)
             return [self._around.values[value.name] for value in self.outputs]

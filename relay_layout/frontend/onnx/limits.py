@@ -40,6 +40,10 @@ class RowLimits:
                 for inner, outer in zip(graph.output, node.output, strict=False):
                     self._given_out[inner.name].append(outer if node.op_type == "If" else "")
 
+    def is_read(self, name: str) -> bool:
+        """Whether anything reads a result at all."""
+        return name in self._outputs or name in self._readers or name in self._given_out
+
     def rows(self, name: str, seen: frozenset[str] = frozenset()) -> int | None:
         """The number of first rows of a result that anything reads; None where it may be all.
 

@@ -154,6 +154,10 @@ class Node:
         """Whether an input is known to hold no negative numbers."""
         return self.signs.is_natural(self.input(index))
 
+    def is_read(self, place: int) -> bool:
+        """Whether an output is in use."""
+        return any(self.limits.is_read(name) for name in self.outputs[place : place + 1] if name)
+
     def rows_read(self) -> int | None:
         """How many first rows of the first output are read; None where it may be all."""
         return self.limits.rows(self.outputs[0])

@@ -69,7 +69,7 @@ def _scan_written_out(
     rows: list[list[Value]] = [[] for _ in declared]
     for scanned in zip(*read.steps(), strict=True):
         around.written_out.add(body.size)
-        results = body(*carried, *scanned)
+        results = body(*carried, *scanned, taken=True)
         carried = results[:states]
         for known, row in zip(rows, results[states:], strict=True):
             known.append(row)

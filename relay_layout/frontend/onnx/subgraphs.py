@@ -65,7 +65,7 @@ def _written_out(
         number, due = _head(node, body, np.array(trip))
         loops, may_be_over = around.bodies.loops(), ending.is_open
         try:
-            goes_on, *given = body(number, due, *results)
+            goes_on, *given = body(number, due, *results, taken=not ending.is_open)
         except LeftAsLoop:
             raise
         except ModelError as error:

@@ -4,12 +4,17 @@ from collections.abc import Callable, Mapping
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.onnx.node import Converter
-from relay_layout.frontend.onnx.operators import contributed, features, own, trees
+from relay_layout.frontend.onnx.operators import contributed, features, labels, own, trees, vector_machines
 
 _BY_DOMAIN: Mapping[str, Mapping[str, Converter]] = {
     "": own.CONVERTERS,
     "ai.onnx": own.CONVERTERS,
-    "ai.onnx.ml": features.CONVERTERS | trees.CONVERTERS,
+    "ai.onnx.ml": {
+        **features.CONVERTERS,
+        **labels.CONVERTERS,
+        **trees.CONVERTERS,
+        **vector_machines.CONVERTERS,
+    },
     "com.microsoft": contributed.CONVERTERS,
 }
 

@@ -38,11 +38,15 @@ _TRANSFORMS = {
 
 
 def class_labels(node: Node, name: str) -> Array:
-    """The numbers of the classes, int64."""
+    """The numbers of the classes, int64; of texts their places, where no one reads which class it is."""
     labels = node.attributes.get(name, ())
+    texts = node.attributes.get("classlabels_strings", ())
+    if texts and not node.is_read(0):
+        return np.arange(len(texts))
     if not labels:
         raise Unsupported(
-            f"has no {name}: labels that are texts are not supported; train the model with numbers for them"
+            f"has no {name}: labels that are texts are not supported; train the model with numbers for them, "
+            "or take its scores alone (onnx.utils.extract_model)"
         )
     return np.asarray(labels, "int64")
 

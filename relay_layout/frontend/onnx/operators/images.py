@@ -19,7 +19,10 @@ from relay_layout.ir import Extent, is_static
 
 def _depth_to_space(node: Node) -> Value:
     batch, channels, height, width = _image(node)
-    block = _block(node, channels)
+    block = _block(node)
+    if isinstance(channels, int) and channels % block**2:
+        raise Unsupported(f"has blocks of {block} for {channels} channels")
+    node.requirements.divisible(channels, block**2)
     fewer = channels // block**2
     if node.attributes.get("mode", "DCR") == "CRD":
         split, order = [batch, fewer, block, block, height, width], [0, 1, 4, 2, 5, 3]
@@ -115,15 +118,15 @@ def _centres(node: Node, extent: Extent, dtype: str) -> Value:
 
 def _image(node: Node) -> list[Extent]:
     shape = shape_of(node.input(0))
-    if len(shape) != 4 or not isinstance(shape[1], int):
+    if len(shape) != 4:
         raise Unsupported(f"needs [N,C,H,W], not {written(shape)}")
     return shape
 
 
-def _block(node: Node, channels: int | None = None) -> int:
+def _block(node: Node) -> int:
     block = int(node.attributes["blocksize"])
-    if block < 1 or (channels is not None and channels % block**2):
-        raise Unsupported(f"has blocks of {block} for {channels} channels")
+    if block < 1:
+        raise Unsupported(f"has blocks of {block}")
     return block
 
 

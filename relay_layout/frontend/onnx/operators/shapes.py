@@ -107,12 +107,8 @@ def _squeeze(node: Node) -> Value:
     ones = {axis: 1 for axis in axes}
     data = with_extents(node, node.input(0), [ones.get(axis, extent) for axis, extent in enumerate(shape)])
     for axis in axes if data is None else ():
-        if not same(shape[axis], 1):
-            extent, advice = "is not 1", ""
-            if not isinstance(shape[axis], int):
-                extent = "is not known to be 1"
-                advice = ": give the model's inputs fixed shapes (--input-shape)"
-            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent {extent}{advice}")
+        if isinstance(shape[axis], int) and shape[axis] != 1:
+            raise Unsupported(f"removes axis {axis} of {written(shape)}, whose extent is not 1")
     return relax.op.squeeze(node.expression(data), axes) if axes else data
 
 
@@ -256,6 +252,10 @@ def _range_of(node: Node) -> Value:
             node.requirements.more(delta, 0)
         return open_range(node.emit, start, limit, delta, dtype_of(node.input(0)))
     start, limit, delta = (node.tensor(index) for index in range(3))
+    if _is(node.input(0), 0) and _is(node.input(2), 1):
+        number = _integer(node, node.input(1))
+        count = node.counts.end(number, lambda: _steps(node, number))
+        return node.cast(node.emit(relax.op.arange(0, count, 1, "int64"), "places"), dtype_of(limit))
     length = node.emit(relax.op.subtract(limit, start), "length")
     if dtype_of(start).startswith("int"):
         # Rounded up: delta may be negative, too.
@@ -263,11 +263,30 @@ def _range_of(node: Node) -> Value:
         steps = relax.op.negative(node.emit(relax.op.floor_divide(back, delta), "steps_back"))
     else:
         steps = relax.op.ceil(node.emit(relax.op.divide(length, delta), "parts"))
-    number = node.cast(node.emit(steps, "steps"), "int64")
-    known = node.emit(relax.op.maximum(number, relax.const(0, "int64")), "known")
-    count = node.count(node.emit(relax.op.reshape(known, [1]), "count"), _MOST_STEPS)
+    count = _steps(node, node.emit(steps, "steps"))
     places = node.cast(node.emit(relax.op.arange(0, count, 1, "int64"), "places"), dtype_of(start))
     return relax.op.add(node.emit(relax.op.multiply(places, delta), "moved"), start)
+
+
+def _is(value: Value, number: int) -> bool:
+    return isinstance(value, np.ndarray) and bool((value == number).all())
+
+
+def _integer(node: Node, value: Value) -> Value:
+    """A number rounded up; the integer itself, where one was converted."""
+    if dtype_of(value).startswith("int"):
+        return value
+    source = node.counts.sources.get(value)
+    if source is not None and dtype_of(source).startswith("int"):
+        return source
+    return node.emit(relax.op.ceil(node.expression(value)), "rounded")
+
+
+def _steps(node: Node, number: Value) -> Any:
+    """An extent for as many steps as a number is, for none where it is less than 0."""
+    steps = node.emit(node.cast(number, "int64"), "number")
+    known = node.emit(relax.op.maximum(steps, relax.const(0, "int64")), "known")
+    return node.count(node.emit(relax.op.reshape(known, [1]), "count"), _MOST_STEPS)
 
 
 def _cumulative(operator: Callable[..., Any]) -> Converter:

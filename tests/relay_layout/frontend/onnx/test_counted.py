@@ -11,7 +11,7 @@ import pytest
 import relay_layout
 from relay_layout import Session
 from relay_layout.bodies import BRANCH, bodies_of, kind_of
-from relay_layout.errors import ModelError
+from relay_layout.errors import InputError, ModelError
 from relay_layout.frontend import from_onnx
 from tests.onnx_reference import reference_session
 
@@ -86,6 +86,16 @@ def test_what_is_picked_by_one_mask_twice_fits(tmp_path: Path) -> None:
     check(model, [{"x": RANDOM.random((4, 6), dtype="float32") * scale} for scale in (1, 0.1)], tmp_path)
 
 
+def test_the_last_of_what_the_data_decide_loses_its_axis(tmp_path: Path) -> None:
+    """As the last state of Keras' recurrent layers does: a call that finds none is told so."""
+    nodes = "p = NonZero(x)  rows = Transpose(p)  last = Slice(rows, end, far, axis)  y = Squeeze(last, axis)"
+    constants = {"end": np.array([-1]), "far": np.array([2**31 - 1]), "axis": np.array([0])}
+    model = model_of(nodes, "float[N] x", "int64[a] y", constants)
+    session = check(model, [{"x": np.array([0, 3, 1, 0], "float32")}], tmp_path)
+    with pytest.raises(InputError, match="dimension 0 of one is 0, where the model's extents make it 1"):
+        session.run({"x": np.zeros(4, "float32")})
+
+
 @pytest.mark.parametrize("kind", ["int64", "int32", "float"])
 def test_ranges_whose_ends_are_known_at_run_time(kind: str, tmp_path: Path) -> None:
     model = model_of("y = Range(a, b, c)", f"{kind} a, {kind} b, {kind} c", f"{kind}[n] y")
@@ -93,6 +103,17 @@ def test_ranges_whose_ends_are_known_at_run_time(kind: str, tmp_path: Path) -> N
     ranges = [(0, 5, 1), (3, -4, -2), (2, 2, 1), (5, 1, 1), (-7, 8, 4)]
     feeds = [dict(zip("abc", np.array(ends, dtype), strict=True)) for ends in ranges]
     check(model, [{name: np.asarray(value) for name, value in feed.items()} for feed in feeds], tmp_path)
+
+
+def test_ranges_to_one_end_fit(tmp_path: Path) -> None:
+    """Of integers and of real numbers, as masks of sequences whose lengths a network predicts."""
+    nodes = """
+        r = Range(none, n, one)  f = Cast <to=1> (n)  s = Range(zero, f, half)  t = Range(zero, f, whole)
+        p = Cast <to=1> (r)  q = Mul(p, t)  u = Range(none, n, one)  v = Cast <to=1> (u)  y = Add(q, v)"""
+    constants = {"none": np.array(0), "one": np.array(1)}
+    constants |= {name: np.float32(value) for name, value in {"zero": 0, "half": 0.5, "whole": 1}.items()}
+    model = model_of(nodes, "int64 n", "float[m] y, float[k] s", constants)
+    check(model, [{"n": np.array(number)} for number in (4, 1, 0, -2)], tmp_path)
 
 
 def test_a_range_is_computed_with_what_its_end_is(tmp_path: Path) -> None:

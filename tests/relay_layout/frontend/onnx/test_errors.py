@@ -114,14 +114,6 @@ def test_unknown_operators_in_subgraphs_and_functions() -> None:
     assert message_of(function) == listed
 
 
-def test_an_axis_of_which_the_data_decide_whether_it_goes() -> None:
-    model = _model("n = NonZero(x) y = Squeeze(n, one)", "float[3] x", tensors="<int64[1] one = {1}>")
-    assert message_of(model) == (
-        "ONNX model 'bad': node 'y' (Squeeze) removes axis 1 of [1,n_number], whose extent is not known to "
-        "be 1: give the model's inputs fixed shapes (--input-shape)"
-    )
-
-
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [

@@ -65,6 +65,20 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         (1, 2, 4, 5),
         "x.shape[3] % 2 == 0, got x.shape[3] = 5",
     ),
+    "blocks of an open number of channels": (
+        "(float[1,C,2,3] x) => (float y) { y = DepthToSpace <blocksize=2> (x) }",
+        (1, 8, 2, 3),
+        (1, 6, 2, 3),
+        "x.shape[1] % 4 == 0, got x.shape[1] = 6",
+    ),
+    "a row that each trip of a loop reads": (
+        "(float[N,2] x) => (float y) <int64 t = {2}, bool g = {1}, int64[1] k = {0}, int64[1] o = {1}>"
+        " { q = Relu (x)  y = Loop <body = b (int64 i, bool c) => (bool d, float[] r)"
+        " { d = Identity (c)  p = Slice (q, k, o, k)  r = Squeeze (p, k) }> (t, g) }",
+        (2, 2),
+        (0, 2),
+        "x.shape[0] > 0, got x.shape[0] = 0",
+    ),
     "a table cut to the sequence": (
         "(float[1,S,2] x) => (float y) <float[1,3,2] t = {1,2,3,4,5,6}, int64[1] z = {0}, int64[1] a = {1}>"
         " { n = Shape <start=1, end=2> (x)  p = Slice (t, z, n, a)  y = Add (x, p) }",

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import relay_layout
 from relay_layout.errors import InputError
+from tests.module_operators import operators
 from tests.onnx_reference import reference_session
 
 SIZES = [(1, 4, 8, 6), (3, 4, 12, 10), (2, 4, 2, 4)]
@@ -149,6 +150,13 @@ def test_places_of_maxima(window: str, tmp_path: Path) -> None:
 def test_slices_that_may_be_empty(start: int, end: int, tmp_path: Path) -> None:
     bounds = {"s": ints(start), "e": ints(end), "a": ints(2)}
     check(tmp_path, "y = Slice(x, s, e, a)", bounds, [(1, 4, extent, 2) for extent in (12, 1, 3, 6)])
+
+
+def test_slices_to_the_end_of_tensorflow_are_the_whole() -> None:
+    """It counts to a thousand million there, which room was asked for."""
+    bounds = {"s": ints(0), "e": ints(10**9), "a": ints(2)}
+    module = relay_layout.from_onnx(model_of("y = Slice(x, s, e, a)", bounds, 19))
+    assert operators(module) == []
 
 
 @pytest.mark.parametrize("step", [1, -1])
