@@ -1,6 +1,7 @@
 """Small conveniences over Relax expressions that every pass needs."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import gcd
 from typing import Any
 
@@ -224,6 +225,25 @@ def out_layout(attributes: Any) -> str:
 def ints(values: Iterable[Any]) -> list[int]:
     """Numbers of an attribute."""
     return [int(value) for value in values]
+
+
+@contextmanager
+def function_scope(
+    builder: relax.BlockBuilder,
+    name: str,
+    parameters: Sequence[relax.Var],
+    attributes: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
+    """``builder.function``, which leaves no block open where an exception ends it.
+
+    TVM complains aloud about a builder that is dropped so.
+    """
+    with builder.function(name, list(parameters), attributes):
+        try:
+            yield
+        except BaseException:
+            builder._end_block()
+            raise
 
 
 def function_attributes(function: relax.Function) -> dict[str, Any]:

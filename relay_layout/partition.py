@@ -23,6 +23,7 @@ from relay_layout.ir import (
     bindings_of,
     fields_of,
     function_attributes,
+    function_scope,
     relax_functions,
     shape_of,
     with_functions,
@@ -140,7 +141,7 @@ class _Guard:
         letters = dimension_letters(graph)
         for function, _ in self._regions.values():
             letters |= _letters_within(function)
-        with self._builder.function("main", list(main.params), attrs=function_attributes(main)):
+        with function_scope(self._builder, "main", main.params, function_attributes(main)):
             with self._builder.dataflow():
                 for binding in bindings_of(main):
                     self._bind(binding, letters)

@@ -166,7 +166,7 @@ def tune(target: str, options: argparse.Namespace, measurer: Measurer | None = N
         precision=options.precision,
     )
     listener = Listener(tell=print, kernel=_Progress().show)
-    tuning = Tuning.prepare(job, listener)
+    tuning = Tuning.prepare(job, job.resolved_target(), listener)
     report = tuning.run(measurer or local_measurer(tuning.target), listener)
     print(format_report(report), flush=True)
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from json import JSONDecodeError
 
 NO_FILE = "no such file"
 
@@ -33,3 +34,9 @@ def system_message(error: OSError) -> str:
     """The reason behind the name of the file, where the error has one."""
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return f"{where}{system_reason(error)}"
+
+
+def json_reason(error: JSONDecodeError) -> str:
+    """What is wrong with one line of JSON, and where: "Expecting value at column 1"."""
+    # Of text that does not end Python's own message ends with "at".
+    return f"{error.msg.removesuffix(' at')} at column {error.colno}"

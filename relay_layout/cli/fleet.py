@@ -60,7 +60,8 @@ def run(arguments: Namespace) -> Outcome:
     tell_problems(Database.load(list(dict.fromkeys(log for job in jobs for log in job.job.logs())))[1])
     Path(arguments.output).mkdir(exist_ok=True)
     page = StatusPage()
-    with stop_requests(page.tell) as stopped:
+    stopped: list[int] = []
+    with stop_requests(page.tell, stopped):
         status = run_fleet(jobs, show=page.show, tell=page.tell, stop=lambda: bool(stopped))
     return _outcome(status, arguments.output)
 

@@ -54,9 +54,8 @@ class _NoteAndRaise:
 
 
 @contextmanager
-def stop_requests(tell: Callable[[str], None]) -> Iterator[Sequence[int]]:
-    """Yields a sequence that gets an entry with the first interrupt; the second one ends the work at once."""
-    requests: list[int] = []
+def stop_requests(tell: Callable[[str], None], requests: list[int]) -> Iterator[None]:
+    """``requests`` get an entry with the first interrupt; the second one ends the work at once."""
     previous = {number: signal.getsignal(number) for number in _DEFAULT}
 
     def request(number: int, frame: FrameType | None) -> None:
@@ -66,7 +65,7 @@ def stop_requests(tell: Callable[[str], None]) -> Iterator[Sequence[int]]:
             signal.signal(each, handler or _DEFAULT[each])
 
     with _handled(list(_DEFAULT), request):
-        yield requests
+        yield
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -67,15 +68,18 @@ def run(arguments: Namespace) -> Outcome:
         arguments.target,
         modelled=arguments.modelled,
     )
-    progress("choosing layouts")
     listener = Listener(tell=lambda line: note(one_line(line)), problems=tell_problems)
-    tuning = Tuning.prepare(job, listener)
-    measurer = _measurer(tuning.target, remote, modelled=arguments.modelled)
-    with stop_requests(note) as stopped, _Display() as display:
-        listener = replace(
-            listener, kernel=display.show, transform=display.show_transform, stop=lambda: bool(stopped)
-        )
-        report = tuning.run(measurer, listener)
+    stopped: list[int] = []
+    target = job.resolved_target()
+    # What cannot measure says so before layouts are chosen, which takes longer.
+    with closing(_measurer(target, remote, modelled=arguments.modelled, stopped=stopped)) as measurer:
+        progress("choosing layouts")
+        tuning = Tuning.prepare(job, target, listener)
+        with stop_requests(note, stopped), _Display() as display:
+            listener = replace(
+                listener, kernel=display.show, transform=display.show_transform, stop=lambda: bool(stopped)
+            )
+            report = tuning.run(measurer, listener)
     status = INTERRUPTED if report["ended"] == "interrupted" else 0
     return Outcome(report, format_report(report), status)
 
@@ -105,12 +109,20 @@ def format_report(report: Mapping[str, Any]) -> str:
     return f"{columns(rows)}\n{totals}" if report["tasks"] else totals
 
 
-def _measurer(target: "BuildTarget", remote: "RemoteDevice | None", *, modelled: bool) -> "Measurer":
+def _measurer(
+    target: "BuildTarget", remote: "RemoteDevice | None", *, modelled: bool, stopped: Sequence[int]
+) -> "Measurer":
     from relay_layout.tuning.measurers import core_model, local_measurer, remote_measurer
 
     if modelled:
         return core_model(target)
-    return local_measurer(target) if remote is None else remote_measurer(target, remote, tell=note)
+
+    def stop() -> bool:
+        return bool(stopped)
+
+    if remote is None:
+        return local_measurer(target, stop=stop)
+    return remote_measurer(target, remote, tell=note, stop=stop)
 
 
 class _Display:

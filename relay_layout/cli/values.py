@@ -5,6 +5,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from topi_ext.messages import json_reason
+
 _MOST_THREADS = 65536
 
 
@@ -87,7 +89,7 @@ def desired_layouts(text: str) -> Mapping[str, Sequence[str]]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ArgumentTypeError(f"{expected}: {error.msg} at column {error.colno}") from None
+        raise ArgumentTypeError(f"{expected}: {json_reason(error)}") from None
     except (ValueError, RecursionError):
         raise ArgumentTypeError(f"{expected}: not readable as JSON") from None
     if not isinstance(found, dict) or not found:

@@ -123,6 +123,7 @@ _SAME_MODULE = {
     "op.image.image": "image",
     "op.nn.nn": "nn",
     "op.op": "op",
+    "op.strategy.generic": "op.strategy",
     "op.vision.vision": "vision",
     "parse": "fromtext",
     "qnn.op.qnn": "qnn.op",

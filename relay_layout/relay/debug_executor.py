@@ -18,6 +18,12 @@ __getattr__ = refuser(__name__, "tvm.contrib.debugger.debug_executor")
 _REPEAT = 10
 """Runs that a profile takes the medians of."""
 
+_OF_SINGLE_OPERATORS = ("debug_datum", "debug_get_output", "get_node_output", "run_individual_node")
+_BETWEEN = (
+    ": a kernel computes several operators, and nothing between them is kept; let the tensor be a result of "
+    "the network as well, and time kernels by profile()"
+)
+
 _COLUMNS = ("Name", "Duration (us)", "Percent", "Operators")
 
 
@@ -68,6 +74,10 @@ class GraphModuleDebug(GraphModule):
         self, module: RuntimeModule, device: Any = None, graph_json_str: Any = None, dump_root: Any = None
     ) -> None:
         super().__init__(module)
+
+    def __getattr__(self, name: str) -> Any:
+        told = _BETWEEN if name in _OF_SINGLE_OPERATORS else ""
+        raise AttributeError(f"GraphModuleDebug has no attribute '{name}'{told}", name=name)
 
     def profile(self, collectors: Any = None, **input_dict: Any) -> Report:
         """Times of the kernels with the inputs that were set, and others by name.

@@ -214,9 +214,6 @@ class Function(tree.Function, metaclass=_FunctionKind):
             self._relax = to_relax_function(self)
         return self._relax
 
-    def __str__(self) -> str:
-        return astext(self, show_meta_data=False)
-
     def with_attr(
         self, attr_key_or_dict: str | Mapping[str, Anything], attr_value: Anything = None
     ) -> Function:

@@ -6,10 +6,15 @@ from typing import Any
 from relay_layout.port.names import RELAY, known_reason
 
 
-def missing(module: str, name: str, old: str = "") -> AttributeError:
-    """The error for a name of Relay's that one of our modules lacks; ``old`` is the module where it was."""
+def missing(module: str, name: str, old: str = "", near: str = "") -> AttributeError:
+    """The error for a name of Relay's that one of our modules lacks.
+
+    ``old`` is the module where it was. Where nothing is known of the name, ``near`` may be meant.
+    """
     reason = known_reason(f"{old or 'tvm.relay' + module.removeprefix(RELAY)}.{name}")
     told = f": {reason}" if reason and not name.startswith("_") else ""
+    if near and not told:
+        told = f"; did you mean '{near}'?"
     return AttributeError(f"module '{module}' has no attribute '{name}'{told}", name=name)
 
 

@@ -45,6 +45,10 @@ class ExprFunctor:
     visit_var = visit_global_var = visit_constant = visit_call = visit_tuple = _missing
     visit_tuple_getitem = visit_let = visit_if = visit_function = _missing
 
+    def visit_op(self, op: Any) -> Any:
+        """The operator of a call, which is an expression in Relay and may be visited: itself."""
+        return op
+
 
 class ExprVisitor(ExprFunctor):
     """Visits every expression once; methods such as ``visit_call`` may be overridden.
@@ -58,6 +62,8 @@ class ExprVisitor(ExprFunctor):
                 self.visit(parameter)
         if isinstance(expr, tree.Let):
             self.visit(expr.var)
+        if isinstance(expr, tree.Call) and isinstance(expr.op, tree.OperatorName):
+            self.visit(expr.op)
         for operand in children(expr):
             self.visit(operand)
         return None
@@ -87,6 +93,7 @@ class ExprMutator(ExprVisitor):
 
 
 _METHODS = {
+    tree.OperatorName: "visit_op",
     tree.Var: "visit_var",
     tree.GlobalVar: "visit_global_var",
     tree.Constant: "visit_constant",

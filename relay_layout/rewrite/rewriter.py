@@ -17,6 +17,7 @@ from relay_layout.ir import (
     constant_array,
     filled_constant,
     function_attributes,
+    function_scope,
     size_in_bytes,
     with_attributes,
 )
@@ -79,7 +80,7 @@ class _Rewriter:
             self.forms[value] = {value.identity: value.expression}
         name = "main"
         dataflow = all(node.operator for node in self.graph.nodes)
-        with self.builder.function(name, list(function.params), attrs=function_attributes(function)):
+        with function_scope(self.builder, name, function.params, function_attributes(function)):
             with self.builder.dataflow() if dataflow else nullcontext():
                 for node in self.graph.nodes:
                     self._emit(node)

@@ -36,16 +36,9 @@ def recorded_kernels(
         return _shipped(processor, cpu) if shipped else RecordedKernels(Database())
     own = tuple(Path(path) for path in paths)
     try:
-        check_logs(own)
-        records, problems = load(own)
+        records = records_of(own)
     except OSError as error:
         raise InputError(f"tuning records: {system_message(error)}") from None
-    if problems:
-        named = "; ".join(map(str, problems[:_MOST_NAMED]))
-        more = len(problems) - _MOST_NAMED
-        rest = f"; and {more} more" if more > 0 else ""
-        skipped = f"tuning records: lines skipped: {named}{rest}"
-        warnings.warn(skipped, RelayLayoutWarning, stacklevel=2)
     theirs = load(tuning_logs.paths_of(processor))[0] if shipped else []
     return RecordedKernels(Database([*theirs, *records], _preferred(records, processor, cpu)))
 
@@ -54,6 +47,21 @@ def _are_paths(paths: object) -> bool:
     if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
         return False
     return all(isinstance(path, str | os.PathLike) for path in paths)
+
+
+def records_of(paths: Sequence[Path]) -> list[Record]:
+    """All records of logs; lines that are none are skipped with a warning.
+
+    InputError for a file in which nothing is a record; OSError where one cannot be read.
+    """
+    check_logs(paths)
+    records, problems = load(paths)
+    if problems:
+        named = "; ".join(map(str, problems[:_MOST_NAMED]))
+        more = len(problems) - _MOST_NAMED
+        rest = f"; and {more} more" if more > 0 else ""
+        warnings.warn(f"tuning records: lines skipped: {named}{rest}", RelayLayoutWarning, stacklevel=3)
+    return records
 
 
 def check_logs(paths: Iterable[Path]) -> None:

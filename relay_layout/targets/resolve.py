@@ -44,7 +44,7 @@ from relay_layout.targets.x86 import (
     x86_features,
 )
 from topi_ext.chooser import KernelChooser
-from topi_ext.messages import last_line
+from topi_ext.messages import json_reason, last_line
 from topi_ext.processor import processor_of
 from topi_ext.tune.records.transforms import TransformTimes
 
@@ -163,7 +163,7 @@ def _described(target: TargetLike) -> _Described | None:
     try:
         attributes = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TargetError(f"target {text!r} is not valid JSON: {error.msg} at column {error.colno}") from None
+        raise TargetError(f"target {text!r} is not valid JSON: {json_reason(error)}") from None
     except (ValueError, RecursionError):
         raise TargetError(f"target {text[:40]!r}...: not readable as JSON") from None
     return _of_attributes(text, attributes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from relay_layout.errors import InputError
+from topi_ext.messages import json_reason
 from topi_ext.tune.records.record import is_time
 
 VERSION = 0.2
@@ -56,7 +57,7 @@ def parse_line(text: str) -> AutoTvmRecord:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        _refuse(f"not JSON: {error.msg} at column {error.colno}")
+        _refuse(f"not JSON: {json_reason(error)}")
     except (ValueError, RecursionError):
         _refuse("not readable as JSON")
     if not isinstance(found, dict) or "input" not in found:

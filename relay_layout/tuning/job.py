@@ -22,6 +22,7 @@ from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import Problem, appender
 from topi_ext.tune.records.record import Origin
+from topi_ext.tune.search import require_packages
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
 from topi_ext.tune.tuner import TuneProgress, Tuner, summary
 
@@ -81,9 +82,14 @@ class Tuning:
     found: tasks.ModelTasks
 
     @staticmethod
-    def prepare(job: TuningJob, listener: Listener) -> "Tuning":
-        """Raises InputError where the models hold nothing to tune, and what loading them raises."""
-        target = job.resolved_target()
+    def prepare(job: TuningJob, target: BuildTarget, listener: Listener) -> "Tuning":
+        """Of a job and its resolved target.
+
+        Raises InputError where the models hold nothing to tune, what loading them raises, and
+        RelayLayoutError where the strategy needs a package that is not installed.
+        """
+        if job.tasks != "transforms":
+            require_packages(job.options.strategy)
         check_logs([job.log] if job.log.exists() else [])
         database, problems = Database.load(job.logs())
         listener.problems(problems)

@@ -14,7 +14,7 @@ from tvm import relax
 
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Node, Tree, Value, build_graph
-from relay_layout.ir import constant_array, with_operands
+from relay_layout.ir import constant_array, function_scope, with_operands
 from relay_layout.layout import Layout
 from relay_layout.verify.digits import shape_of_dims
 from relay_layout.verify.meanings import reading_of
@@ -287,7 +287,7 @@ def _with_shapes(old: Node, shapes: Sequence[Shape]) -> Node:
         return relax.Tuple([rebuilt(branch) for branch in tree]) if isinstance(tree, tuple) else tree
 
     call = old.expression
-    with builder.function("main", parameters):
+    with function_scope(builder, "main", parameters):
         arguments = [rebuilt(branch) for branch in old.tree]
         result = builder.emit(with_operands(call, arguments))
         builder.emit_func_output(result)

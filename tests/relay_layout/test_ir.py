@@ -1,5 +1,7 @@
 """Constants between numpy and Relax, and layouts applied straight into their memory."""
 
+import gc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from relay_layout.ir import (
     factors,
     fields_of,
     function_attributes,
+    function_scope,
     with_body,
     with_functions,
     with_main,
@@ -135,3 +138,13 @@ def test_a_copy_shares_no_variables_though_an_extent_depends_on_a_condition() ->
     assert not relax.analysis.free_vars(copied) and not relax.analysis.free_symbolic_vars(copied)
     module = tvm.IRModule({"main": function, "copy": copied.with_attr("global_symbol", "copy")})
     relax.analysis.well_formed(module)
+
+
+def test_an_exception_within_a_function_is_told_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    """TVM would add a warning of blocks that were left open."""
+    builder = relax.BlockBuilder()
+    with pytest.raises(LayoutError), function_scope(builder, "main", []), builder.dataflow():
+        raise LayoutError("no")
+    del builder
+    gc.collect()
+    assert capfd.readouterr() == ("", "")

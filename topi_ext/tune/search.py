@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, inf
 from typing import Protocol
 
-from topi_ext.tune.models.cost_model import CostModel, SharedSamples
+from topi_ext.tune.models.cost_model import CostModel, SharedSamples, load_xgboost
 from topi_ext.tune.records.record import knobs_key
 from topi_ext.tune.space import Candidate, Space
 
@@ -248,3 +248,9 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "tiles": TileSearch,
 }
 """By the names of the command line; each takes a space and a seed."""
+
+
+def require_packages(strategy: str) -> None:
+    """RelayLayoutError that says what to install where a strategy, by its name, needs what is not there."""
+    if STRATEGIES[strategy] is ModelSearch:
+        load_xgboost()

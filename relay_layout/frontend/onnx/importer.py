@@ -33,7 +33,7 @@ from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 from relay_layout.frontend.trips import WrittenOut
 from relay_layout.frontend.values import Unsupported, Value, shape_of, tensors_of, written
 from relay_layout.graph.border import CONDITIONS
-from relay_layout.ir import Extent
+from relay_layout.ir import Extent, function_scope
 
 if TYPE_CHECKING:
     import onnx
@@ -81,21 +81,13 @@ class Importer:
         self._outputs = frozenset(outputs)
         self._requirements = Requirements(inputs, self._assumptions)
         self._limits = RowLimits(nodes, tensors, outputs)
-        failure: ModelError | Assumption | None = None
-        results: list[Any] = []
-        with self.builder.function("main", list(inputs.values()), attributes):
+        with function_scope(self.builder, "main", list(inputs.values()), attributes):
             with self.builder.dataflow():
                 for name, variable in inputs.items():
                     self._around.values[name] = self._assumptions.fitting(self.builder, variable)
-                try:
-                    self._run(needed(nodes, outputs))
-                    results = [self._result(name) for name in outputs]
-                except (ModelError, Assumption) as error:
-                    # Leaving the builder's blocks unfinished makes TVM log a warning.
-                    failure = error
+                self._run(needed(nodes, outputs))
+                results = [self._result(name) for name in outputs]
             self.builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
-        if failure is not None:
-            raise failure
         module = self._bodies.added_to(self.builder.finalize())
         if self._requirements.texts:
             main = module["main"].with_attr(CONDITIONS, list(self._requirements.texts))

@@ -24,13 +24,13 @@ from relay_layout.relay.autotvm.measure import (
 from relay_layout.relay.build_module import as_module, bind_params, main_function
 from relay_layout.relay.building.targets import build_target
 from relay_layout.relay.missing import refuser
-from relay_layout.targets.records import check_logs
+from relay_layout.targets.records import records_of
 from relay_layout.tuning.tasks import model_tasks
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import with_records
 from relay_layout.versions import __version__
 from topi_ext.tune.records.database import Database
-from topi_ext.tune.records.log import load, merged, write
+from topi_ext.tune.records.log import merged, write
 from topi_ext.tune.records.record import Record, TransformRecord
 from topi_ext.tune.transform_tuner import TransformMeasurer
 
@@ -159,11 +159,9 @@ def _extents(name: str, parameter: relax.Var) -> tuple[int, ...]:
 
 def _records_of(records: _Records) -> list[Record]:
     if isinstance(records, str | os.PathLike):
-        check_logs([Path(records)])
-        return load([Path(records)])[0]
+        return records_of([Path(records)])
     return [given.record for given, _ in records]
 
 
 def _transforms_of(paths: Sequence[Path]) -> list[TransformRecord]:
-    check_logs(paths)
-    return [record for record in load(paths)[0] if isinstance(record, TransformRecord)]
+    return [record for record in records_of(paths) if isinstance(record, TransformRecord)]

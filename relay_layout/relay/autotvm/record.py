@@ -7,8 +7,8 @@ from pathlib import Path
 from relay_layout.relay.autotvm.measure import MeasureInput, MeasureResult, outcome
 from relay_layout.relay.autotvm.task import ConfigEntity, Task
 from relay_layout.relay.missing import refuser
-from relay_layout.targets.records import check_logs
-from topi_ext.tune.records.log import load, merged, write
+from relay_layout.targets.records import records_of
+from topi_ext.tune.records.log import merged, write
 from topi_ext.tune.records.record import TuningRecord
 
 __getattr__ = refuser(__name__, "tvm.autotvm.record")
@@ -18,8 +18,7 @@ _FilePath = str | os.PathLike[str]
 
 def load_from_file(path: _FilePath) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """The kernels of a log in order. InputError for what is no log; OSError where it cannot be read."""
-    check_logs([Path(path)])
-    return (pair(record) for record in load([Path(path)])[0] if isinstance(record, TuningRecord))
+    return (pair(record) for record in records_of([Path(path)]) if isinstance(record, TuningRecord))
 
 
 def pair(record: TuningRecord) -> tuple[MeasureInput, MeasureResult]:
@@ -47,5 +46,4 @@ def pick_best(in_file: _FilePath, out_file: _FilePath) -> None:
     InputError for what is no log; OSError for what cannot be read or written.
     """
     logs = [Path(path) for path in (out_file, in_file) if path == in_file or Path(path).exists()]
-    check_logs(logs)
-    write(Path(out_file), merged(load(logs)[0]))
+    write(Path(out_file), merged(records_of(logs)))

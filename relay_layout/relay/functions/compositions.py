@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay_layout.relay.expression import TupleWrapper
+from relay_layout.errors import ModelError
+from relay_layout.relay.expression import TupleWrapper, as_expression
 from relay_layout.relay.functions.operator_functions import operator_function
 from relay_layout.relay.functions.segments import segment_sum, sparse_reshape, stft
 from relay_layout.relay.functions.sparse import sparse_dense
@@ -55,6 +56,19 @@ def logsumexp(data: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return result if keepdims else operator_function("squeeze")(result, axis)
 
 
+def fifo_buffer(data: Any, buffer: Any, axis: int) -> Any:
+    """The newest of a buffer's entries along an axis and ``data`` behind them, as many as the buffer has.
+
+    ModelError where the number of entries of ``data`` is not known.
+    """
+    shape = getattr(as_expression(data).checked_type, "shape", ())
+    if not -len(shape) <= axis < len(shape) or shape[axis] is None:
+        raise ModelError(f"fifo_buffer: the data have no known extent along axis {axis}")
+    place = axis % len(shape)
+    both = operator_function("concatenate")([buffer, data], place)
+    return operator_function("strided_slice")(both, [shape[place]], [2**31 - 1], [1], [place])
+
+
 def _global_pool(kind: str, rank: int) -> Callable[..., Any]:
     default = "NCDHW" if rank == 3 else "NCW"
 
@@ -88,6 +102,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     ),
     "nn.dropout": dropout,
     "nn.dropout_raw": dropout_raw,
+    "nn.fifo_buffer": fifo_buffer,
     **{
         f"nn.global_{kind}_pool{rank}d": _global_pool(kind, rank)
         for kind in ("avg", "max")

@@ -22,9 +22,7 @@ def namespace(module: str, prefix: str) -> tuple[Callable[[str], Any], Callable[
         found = function_of(prefix + name)
         if found is None or "." in name:
             near = get_close_matches(name, members(prefix), 1, 0.75)
-            if not near:
-                raise missing(module, name)
-            raise AttributeError(f"module '{module}' has no attribute '{name}'; did you mean '{near[0]}'?")
+            raise missing(module, name, near=next(iter(near), ""))
         return found
 
     return find, lambda: members(prefix)

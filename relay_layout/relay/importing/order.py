@@ -4,7 +4,14 @@ import tvm
 from tvm import relax
 
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import Expression, bindings_of, function_attributes, rebuild_functions, with_attributes
+from relay_layout.ir import (
+    Expression,
+    bindings_of,
+    function_attributes,
+    function_scope,
+    rebuild_functions,
+    with_attributes,
+)
 
 
 def canonical_order(module: tvm.IRModule) -> tvm.IRModule:
@@ -16,7 +23,7 @@ def _ordered(function: relax.Function) -> relax.Function:
     bound = {binding.var: binding.value for binding in bindings_of(function)}
     builder = relax.BlockBuilder()
     new: dict[relax.Var, relax.Var] = {}
-    with builder.function("main", list(function.params), attrs=function_attributes(function)):
+    with function_scope(builder, "main", function.params, function_attributes(function)):
         with builder.dataflow():
             stack = list(reversed(variables_read(function.body.body)))
             while stack:

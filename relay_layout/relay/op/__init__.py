@@ -15,6 +15,7 @@ _MODULES = (
     "nn",
     "random",
     "reduce",
+    "strategy",
     "tensor",
     "transform",
     "vision",

@@ -171,7 +171,8 @@ class CallAttributes(dict[str, "AttributeValue"]):
 class Node:
     """What expressions have in common: how they show, and the operators that build new ones.
 
-    The representation is short and does not descend into operands. ``==`` compares identity.
+    Printed, one is its Relay text without version and large constants; the representation is short and does
+    not descend into operands. ``==`` compares identity.
     """
 
     __slots__ = ("__weakref__",)
@@ -181,6 +182,10 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def __str__(self) -> str:
+        text = self.astext(show_meta_data=False)
+        return text.partition("\n")[2].rstrip()
 
     def _binary(self, operator: str, other: Any, *, swapped: bool = False) -> Call:
         expression: Any = self

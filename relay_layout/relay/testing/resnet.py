@@ -24,7 +24,10 @@ _UNITS = {
 """Units of the four stages, by depth."""
 
 _SMALL_IMAGE = 32
-"""Images up to this height get the three stages, and the first convolution, made for CIFAR."""
+"""Images up to this height get the first convolution made for CIFAR."""
+
+_THREE_STAGES = 28
+"""Images up to this height get the three stages made for CIFAR, as do larger small ones of their depths."""
 
 
 def get_net(
@@ -36,15 +39,17 @@ def get_net(
     dtype: str = "float32",
     **kwargs: Any,
 ) -> Function:
-    """A network of 18, 34, 50, 101, 152 or 200 layers; of 6n+2 or 9n+2 (from 164) for images up to 32 high.
+    """A network of 18, 34, 50, 101, 152 or 200 layers; of 6n+2 or 9n+2 (from 164) for images up to 28 high.
 
-    ``image_shape`` is in the order of ``layout`` without N. ValueError for another depth or layout.
+    Images up to 32 high may have either. ``image_shape`` is in the order of ``layout`` without N. ValueError
+    for another depth or layout.
     """
     if kwargs:
         raise TypeError(f"resnet has no option '{next(iter(kwargs))}'")
     layers.conv_kernel_layout(layout)
-    small = image_shape[layout.index("H") - 1] <= _SMALL_IMAGE
-    units, filters, bottleneck = _structure(num_layers, small)
+    height = image_shape[layout.index("H") - 1]
+    small = height <= _SMALL_IMAGE
+    units, filters, bottleneck = _structure(num_layers, height)
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     net = _Layers(layout).network(data, units, filters, bottleneck, small, num_classes)
     return Function(free_vars(net), net)
@@ -63,9 +68,10 @@ def get_workload(
     return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype, **kwargs))
 
 
-def _structure(depth: int, small: bool) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+def _structure(depth: int, height: int) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
     """Units per stage, channels before the first and of each stage, and whether units are bottlenecks."""
-    if not small and depth in _UNITS:
+    small = height <= _SMALL_IMAGE
+    if height > _THREE_STAGES and depth in _UNITS:
         bottleneck = depth >= 50
         return (
             _UNITS[depth],
@@ -76,9 +82,7 @@ def _structure(depth: int, small: bool) -> tuple[tuple[int, ...], tuple[int, ...
         return ((depth - 2) // 9,) * 3, (16, 64, 128, 256), True
     if small and 8 <= depth < 164 and (depth - 2) % 6 == 0:
         return ((depth - 2) // 6,) * 3, (16, 16, 32, 64), False
-    raise ValueError(
-        f"there is no residual network of {depth} layers for {'small' if small else 'large'} images"
-    )
+    raise ValueError(f"there is no residual network of {depth} layers for images {height} high")
 
 
 class _Layers:

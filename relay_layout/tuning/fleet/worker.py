@@ -41,10 +41,15 @@ def work(job: TuningJob, remote: RemoteDevice, builders: int, connection: Connec
         stop=connection.poll,
     )
     try:
-        tuning = Tuning.prepare(job, listener)
+        tuning = Tuning.prepare(job, job.resolved_target(), listener)
         connection.send(Started(len(tuning.found.tasks)))
         measurer = remote_measurer(
-            tuning.target, remote, tell=listener.tell, watch=connection.send, builders=builders
+            tuning.target,
+            remote,
+            tell=listener.tell,
+            watch=connection.send,
+            stop=listener.stop,
+            builders=builders,
         )
         announced = _Announced(measurer, lambda name: connection.send(TaskStarted(name)))
         connection.send(Finished(tuning.run(announced, listener)))

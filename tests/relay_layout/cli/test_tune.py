@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,19 @@ def test_options_that_cannot_be(
     folder = os.path.realpath(tmp_path)
     assert capsys.readouterr().err == f"relay-layout: error: {message.format(folder=folder)}\n"
     assert measurer.runs == 0
+
+
+def test_what_cannot_measure_says_so_before_layouts_are_chosen(
+    measurer: MadeUp, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def choose(*_: object) -> ModelTasks:
+        raise AssertionError("layouts were chosen")
+
+    monkeypatch.setattr("relay_layout.tuning.tasks.model_tasks", choose)
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    assert main(COMMAND) == 2
+    assert "error: tuning with a model needs xgboost: pip install" in capsys.readouterr().err
+    assert measurer.closed
 
 
 def test_a_model_without_kernels(

@@ -157,6 +157,27 @@ def test_mutators_and_visitors(a, b):
         Counted().visit(1)
 
 
+def test_operators_of_calls_are_visited(a):
+    """Rewriters of scripts visit all that they make a call of."""
+
+    class Copied(relay.ExprMutator):
+        def visit_call(self, call):
+            operator = self.visit(call.op)
+            return relay.Call(operator, [self.visit(operand) for operand in call.args], call.attrs)
+
+    class Named(relay.ExprVisitor):
+        def __init__(self):
+            super().__init__()
+            self.names = []
+
+        def visit_op(self, op):
+            self.names.append(op.name)
+
+    named = Named()
+    named.visit(Copied().visit(relay.nn.relu(relay.exp(relay.nn.relu(a)))))
+    assert named.names == ["nn.relu", "exp"]
+
+
 def test_scope_builder(a):
     builder = relay.ScopeBuilder()
     x = builder.let("x", a + 1)

@@ -66,3 +66,10 @@ def test_inputs_are_needed(library):
 def test_names_that_are_gone():
     with pytest.raises(AttributeError, match="GraphModuleDebug and create are there"):
         getattr(relay.debug_executor, "DebugResult")  # noqa: B009
+
+
+def test_results_between_operators_are_not_there(library):
+    module = relay.debug_executor.create(library.get_graph_json(), library, tvm.cpu())
+    with pytest.raises(AttributeError, match=r"'debug_get_output': a kernel computes several operators"):
+        module.debug_get_output(3)
+    assert not hasattr(module, "debug_nothing")

@@ -316,3 +316,9 @@ def test_a_body_with_two_variables_of_a_name() -> None:
     main = tvm.IRModule.from_expr(relay.nn.relu(x))["main"]
     with pytest.raises(ModelError, match="the function's body has two variables 'x'; rename one"):
         relay.Function(main.params, relay.add(x, other))
+
+
+def test_expressions_print_as_text() -> None:
+    x = relay.var("x", shape=(2, 3))
+    assert str(relay.nn.relu(x)) == "free_var %x: Tensor[(2, 3), float32];\nnn.relu(%x)"
+    assert (f"{relay.GlobalVar('f')}", repr([x])) == ("@f", "[<Var x>]")

@@ -23,6 +23,8 @@ from relay_layout.relay.testing.init import Constant, Xavier
         (lambda: testing.resnet.get_workload(2, 10, 50, (64, 64, 3), "NHWC"), 23_566_550, (2, 10)),
         (lambda: testing.resnet.get_workload(1, 10, 20, (3, 32, 32)), 273_926, (1, 10)),
         (lambda: testing.resnet.get_workload(1, 10, 164, (3, 32, 32)), 1_727_494, (1, 10)),
+        # Four stages behind the first convolution of small images, of 3x3, without norm and pooling.
+        (lambda: testing.resnet.get_workload(1, 1000, 18, (3, 32, 32)), 11_691_956, (1, 1000)),
         (lambda: testing.mobilenet.get_workload(), 4_253_864, (1, 1000)),
         (lambda: testing.mobilenet.get_workload(1, 10, (64, 64, 3), layout="NHWC"), 3_239_114, (1, 10)),
         (lambda: testing.squeezenet.get_workload(), 1_248_424, (1, 1000)),
@@ -63,7 +65,10 @@ def test_networks_are_those_of_relay(name, get):
 @pytest.mark.parametrize(
     ("get", "message"),
     [
-        (lambda: testing.resnet.get_net(1, 10, 19), "there is no residual network of 19 layers for large"),
+        (
+            lambda: testing.resnet.get_net(1, 10, 19),
+            "no residual network of 19 layers for images 224 high",
+        ),
         (lambda: testing.resnet.get_net(1, 10, 18, layout="CHWN"), "layout is 'NCHW' or 'NHWC', not 'CHWN'"),
         (lambda: testing.mobilenet.mobile_net(layout="HWCN"), "layout is 'NCHW' or 'NHWC', not 'HWCN'"),
         (lambda: testing.squeezenet.get_workload(version="2"), "versions of SqueezeNet are 1.0 and 1.1"),

@@ -107,8 +107,8 @@ def job(log: Path, **changes: Any) -> TuningJob:
 
 
 def tuned(log: Path, measurer: MadeUp, **changes: Any) -> dict[str, Any]:
-    listener = Listener()
-    return Tuning.prepare(job(log, **changes), listener).run(measurer, listener)
+    listener, wanted = Listener(), job(log, **changes)
+    return Tuning.prepare(wanted, wanted.resolved_target(), listener).run(measurer, listener)
 
 
 def test_the_products_of_a_network_are_tasks() -> None:

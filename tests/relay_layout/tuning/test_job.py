@@ -52,7 +52,7 @@ def test_what_is_tuned_on_a_slower_machine_is_what_layouts_are_chosen_by(tmp_pat
             options=TuneOptions(trials=1),
             tasks="kernels",
         )
-        return Tuning.prepare(job, Listener())
+        return Tuning.prepare(job, job.resolved_target(), Listener())
 
     tuning = prepared([])
     (task,) = tuning.found.tasks

@@ -5,7 +5,8 @@ builder starts new ones for every batch, and each imports all tensor intrinsics,
 """
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -18,6 +19,9 @@ from topi_ext.tune.measuring.timing import too_long
 
 _USES = 500
 """Kernels after which a builder's process is replaced: code generation does not give all memory back."""
+
+_POLL = 0.1
+"""Seconds between two questions whether to stop."""
 
 Built = tuple[Library | None, str]
 """A library, or what went wrong."""
@@ -60,32 +64,40 @@ def builder_pool(processes: int, timeout: float) -> Any:
     )
 
 
-def built(pool: Any, build: Callable[[Any], Library], jobs: Sequence[Any], timeout: float) -> list[Built]:
-    """What ``build`` makes of each job in a process of the pool; of a job that is an error already, that."""
-    from tvm.support.popen_pool import StatusKind
+def built(
+    pool: Any, build: Callable[[Any], Library], jobs: Sequence[Any], timeout: float, stop: Callable[[], bool]
+) -> list[Built]:
+    """What ``build`` makes of each job in a process of the pool; of a job that is an error already, that.
 
-    results = iter(pool.map_with_error_catching(build, [job for job in jobs if not isinstance(job, str)]))
-    outcomes: list[Built] = []
-    for job in jobs:
-        if isinstance(job, str):
-            outcomes.append((None, job))
-            continue
-        result = next(results)
-        if result.status == StatusKind.COMPLETE:
-            outcomes.append((result.value, ""))
-        elif result.status == StatusKind.TIMEOUT:
-            outcomes.append((None, too_long("build", timeout)))
-        else:
-            outcomes.append((None, f"build: {last_line(str(result.value))}"))
-    return outcomes
+    Where ``stop`` says so, what is not built by then is an error.
+    """
+    futures = {place: pool.submit(build, job) for place, job in enumerate(jobs) if not isinstance(job, str)}
+    await_all(futures.values(), stop)
+    return [
+        finished(futures[place], timeout) if place in futures else (None, job)
+        for place, job in enumerate(jobs)
+    ]
 
 
-def finished(future: Any, timeout: float) -> Built:
-    """What became of one job that a pool was given alone."""
+def await_all(futures: Iterable[Future[Any]], stop: Callable[[], bool]) -> None:
+    """Return when all are done, or when ``stop`` says so; those that have not begun are given up then."""
+    waiting = set(futures)
+    while waiting and not stop():
+        waiting = wait(waiting, _POLL).not_done
+    for future in waiting:
+        future.cancel()
+
+
+def finished(future: Future[Any], timeout: float) -> Built:
+    """What became of one job that a pool was given; one that still runs is not waited for."""
+    if not future.done():
+        return None, "build: stopped"
     try:
         return future.result(), ""
     except TimeoutError:
         return None, too_long("build", timeout)
+    except CancelledError:
+        return None, "build: stopped"
     except Exception as error:
         return None, f"build: {last_line(str(error))}"
 

@@ -23,6 +23,7 @@ from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
 from topi_ext.tune.measuring.builders import (
     Built,
     Runner,
+    await_all,
     builder_pool,
     built,
     finished,
@@ -54,6 +55,7 @@ class GpuMeasurer:
         timing: Timing = USUAL_OF_GPUS,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """``cpu`` is the model of the GPU.
 
@@ -66,6 +68,7 @@ class GpuMeasurer:
             raise CudaError("tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]")
         self.cpu = cpu
         self._timing = timing
+        self._stop = stop
         self._folder = TemporaryFolder()
         self._libraries: dict[gpu_workers.Product, Library] = {}
         self._coming: dict[gpu_workers.Product, Any] = {}
@@ -136,12 +139,13 @@ class GpuMeasurer:
         coming = {product: self._coming.pop(product) for product in missing if product in self._coming}
         rest = [product for product in missing if product not in coming]
         found = dict(zip(rest, self._build(rest), strict=True))
+        await_all(coming.values(), self._stop)
         found |= {product: finished(future, self._timing.build_timeout) for product, future in coming.items()}
         self._libraries |= {product: library for product, (library, _) in found.items() if library}
         return [found.get(product) or (self._libraries[product], "") for product in products]
 
     def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
-        return built(self._pool, self._build_one, jobs, self._timing.build_timeout)
+        return built(self._pool, self._build_one, jobs, self._timing.build_timeout, self._stop)
 
 
 def product_error(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:

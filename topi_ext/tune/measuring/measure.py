@@ -54,17 +54,20 @@ class KernelMeasurer:
         timing: Timing = USUAL,
         tell: Callable[[str], None] = lambda line: None,
         watch: Callable[[BoardEvent], None] = lambda event: None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """``link`` is the compiler driver that links for the machine that runs the kernels.
 
         Without one, that machine links for itself. Remote machines are asked for the CPU ``features`` of the
         target, by LLVM's names. ``tell`` is called with a line where a machine is unfit, lost or waited for,
-        ``watch`` with all that remote machines do. RelayLayoutError where the tracker does not answer, has no
+        ``watch`` with all that remote machines do; where ``stop`` says so, kernels that are being built are
+        given up, as errors. RelayLayoutError where the tracker does not answer, has no
         such machine, or a package is missing, and where nothing can be linked.
         """
         self.cpu = cpu
         self._target = target
         self._timing = timing
+        self._stop = stop
         self._folder = TemporaryFolder()
         with needing_packages():
             self._pool = builder_pool(builders, timing.build_timeout)
@@ -147,7 +150,9 @@ class KernelMeasurer:
     def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
         """All are built before any is run."""
         build = partial(workers.build_and_export, self._folder.name, self._link)
-        return built(self._pool, partial(_library, build, self._target), jobs, self._timing.build_timeout)
+        return built(
+            self._pool, partial(_library, build, self._target), jobs, self._timing.build_timeout, self._stop
+        )
 
 
 def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> float:

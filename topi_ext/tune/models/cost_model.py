@@ -75,7 +75,7 @@ class CostModel:
     """
 
     def __init__(self) -> None:
-        self._xgboost = _load_xgboost()
+        self._xgboost = load_xgboost()
         self._booster: Any = None
         self._names: list[str] = []
         self._trust = 1.0
@@ -134,7 +134,8 @@ def _log_seconds(samples: Samples) -> np.ndarray:
     return np.log(np.where(ran, seconds, seconds[ran].max() * _FAILURE_FACTOR))
 
 
-def _load_xgboost() -> Any:
+def load_xgboost() -> Any:
+    """The package; RelayLayoutError that says how to install it."""
     try:
         import xgboost
     except ImportError:

@@ -17,6 +17,8 @@ from topi_ext.whole_file import replaced
 LONGEST_LINE = 64 << 10
 """Bytes; a record takes about 1000."""
 
+_UNFINISHED = "unfinished, as of a writer that was killed"
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -82,7 +84,7 @@ def read(path: Path) -> Iterator[Record | Problem]:
                 except UnicodeDecodeError:
                     yield Problem(path, number, "not UTF-8 text")
                 except RelayLayoutError as error:
-                    yield Problem(path, number, str(error))
+                    yield Problem(path, number, _UNFINISHED if _is_torn(line) else str(error))
 
 
 def is_log(path: Path) -> bool:
@@ -94,8 +96,8 @@ def is_log(path: Path) -> bool:
         return True
     with open(path, "rb") as file:
         line = file.readline(LONGEST_LINE)
-        is_torn = line.startswith(b"{") and not line.endswith(b"\n") and not file.read(1)
-    return is_torn or any(not isinstance(found, Problem) for found in read(path))
+        alone = not file.read(1)
+    return (alone and _is_torn(line)) or any(not isinstance(found, Problem) for found in read(path))
 
 
 def load(paths: Iterable[Path]) -> tuple[list[Record], list[Problem]]:
@@ -136,6 +138,11 @@ def write(path: Path, records: Iterable[Record]) -> None:
     """Replace ``path`` by a log of ``records``, whole or not at all; OSError where it cannot be written."""
     with replaced(path) as file:
         file.writelines(record.to_json().encode() + b"\n" for record in records)
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line is the begin of a record, and not all of it."""
+    return line.startswith(b"{") and not line.endswith(b"\n")
 
 
 def _skip_line(file: BinaryIO, line: bytes) -> None:

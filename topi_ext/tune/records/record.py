@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, get_args
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
+from topi_ext.messages import json_reason
 from topi_ext.other_workloads import LAYOUT_TRANSFORM, TransformWorkload
 from topi_ext.tune.records.record_workload import (
     check_names,
@@ -155,7 +156,7 @@ def _object(text: str) -> dict[str, Any]:
     except RelayLayoutError:
         raise
     except json.JSONDecodeError as error:
-        refuse(f"not JSON: {error.msg} at column {error.colno}")
+        refuse(f"not JSON: {json_reason(error)}")
     except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
         refuse("not readable as JSON")
     if not isinstance(found, dict):

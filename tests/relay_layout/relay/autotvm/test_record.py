@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from relay_layout.errors import InputError
+from relay_layout.errors import InputError, RelayLayoutWarning
 from relay_layout.relay.autotvm import callback, record
 from relay_layout.relay.autotvm.task import Task
 from relay_layout.relay.autotvm.tuner import GridSearchTuner
@@ -45,3 +45,10 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     path.write_text("nothing\n")
     with pytest.raises(InputError, match="is no tuning log: not one of its lines is a record; line 1: "):
         record.load_from_file(path)
+
+
+def test_lines_that_are_skipped_are_told(log: Path, tmp_path: Path) -> None:
+    log.write_text(log.read_text() + '{"unfinished')
+    for read in (record.load_from_file, lambda path: record.pick_best(path, tmp_path / "best.jsonl")):
+        with pytest.warns(RelayLayoutWarning, match=r"log.jsonl:\d+: unfinished, as of a writer that was"):
+            read(log)

@@ -84,6 +84,8 @@ def test_registries_are_under_op():
         ),
         (lambda: relay.qnn.nothing, r"module 'relay_layout\.relay\.qnn' has no attribute 'nothing'"),
         (lambda: relay.testing.nothing, "has no attribute 'nothing'"),
+        (lambda: relay.image.resize, r"no attribute 'resize': it is relay\.image\.resize2d since TVM 0\.8$"),
+        (lambda: relay.op.strategy.conv2d_strategy, "'conv2d_strategy': kernels come from relay-layout"),
         (lambda: relay.__nothing__, "has no attribute '__nothing__'"),
     ],
 )

@@ -160,6 +160,10 @@ CASES: dict[str, tuple[Build, np.ndarray]] = {
     "mean": (lambda x, i: relay.mean(x, axis=1, keepdims=True), X.mean(1, keepdims=True)),
     "std": (lambda x, i: relay.std(x, axis=1), X.std(1)),
     "mean_std": (lambda x, i: relay.mean_std(x, axis=1)[1], X.std(1)),
+    "fifo_buffer": (
+        lambda x, i: relay.nn.fifo_buffer(x, relay.const(np.repeat(X, 2, 2)), axis=-1),
+        np.concatenate([np.repeat(X, 2, 2)[..., 4:], X], 2),
+    ),
     "mean_variance": (lambda x, i: relay.mean_variance(x, axis=1)[0], X.mean(1)),
     "logsumexp": (lambda x, i: relay.logsumexp(x, axis=1), np.log(np.exp(X).sum(1))),
     "global_avg_pool1d": (lambda x, i: relay.nn.global_avg_pool1d(x), X.mean(2, keepdims=True)),

@@ -223,3 +223,11 @@ def test_a_line_is_json_for_anybody(tmp_path: Path, make_record: MakeRecord) -> 
     append(log, make_record(0.25, cpu="ein Prozessor für alle"))
     (line,) = log.read_text().splitlines()
     assert json.loads(line)["seconds"] == [0.25]
+
+
+def test_an_unfinished_last_line_says_so(tmp_path: Path, make_record: MakeRecord) -> None:
+    log = tmp_path / "log.jsonl"
+    append(log, make_record(1.0))
+    log.write_text(log.read_text() + make_record(1.0).to_json()[:-40])
+    _, problems = load([log])
+    assert list(map(str, problems)) == [f"{log}:2: unfinished, as of a writer that was killed"]
