@@ -25,7 +25,7 @@ from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
 from topi_ext.codegen.identities import begin_with_infinity
 from topi_ext.codegen.interleave import interleave_stores
-from topi_ext.codegen.let_bindings import choose_numbers, flatten_bindings, inline_casts
+from topi_ext.codegen.let_bindings import choose_numbers, flatten_bindings, hide_floats
 from topi_ext.codegen.llvm_functions import import_functions
 from topi_ext.codegen.partial_sums import sum_in_parts
 from topi_ext.codegen.passes import function_pass, replaced
@@ -79,7 +79,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
             [
                 # First, because argument checks are most of what the other passes would have to walk.
                 *([tirx.transform.SkipAssert()] if _skips_asserts() else []),
-                inline_casts(),
+                hide_floats(),
                 sum_in_parts(),
                 interleave_stores(),
                 lower_dot_products(),

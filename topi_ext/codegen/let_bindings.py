@@ -12,7 +12,7 @@ from tvm.ir import Call, Op, TensorLoad
 from tvm_ffi import structural_equal, structural_map, structural_walk
 
 from topi_ext.codegen.passes import function_pass, replaced
-from topi_ext.ir import IF_THEN_ELSE, nodes_of, sequence, substitute
+from topi_ext.ir import IF_THEN_ELSE, nodes_of, sequence
 
 
 @function_pass
@@ -76,29 +76,42 @@ def _chosen(cast: tirx.Cast) -> Any:
 
 
 @function_pass
-def inline_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Floats that are made of whole numbers are not bound: TVM's analysis of what is bound fails on them."""
-    return replaced(func, (tirx.SeqStmt, _without_casts))
+def hide_floats(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """What floats are bound to is computed into local variables, into which TVM's analysis does not look.
+
+    It takes floats for whole numbers and fails on the bounds of some, and puts what is bound in the place of
+    each use: time is the product of how often each is used, half a minute for an unrolled loop of Mish.
+    """
+    return replaced(func, [(tirx.SeqStmt, _held), (tirx.BufferStore, _unbound)])
 
 
-def _without_casts(whole: tirx.SeqStmt) -> Any:
-    values: dict[tirx.Var, Any] = {}
-    kept = []
-    for statement in whole.seq:
-        found = substitute(statement, values) if values else statement
-        if isinstance(found, tirx.Bind) and _is_cast(found.value):
-            values[found.var] = found.value
-        else:
-            kept.append(found)
-    if not values:
-        return whole
-    return sequence(kept)
+def _held(whole: tirx.SeqStmt) -> Any:
+    # One sequence, since what one binds ends with it.
+    held = [part for statement in whole.seq for part in _hidden(statement)]
+    return whole if len(held) == len(whole.seq) else sequence(held)
 
 
-def _is_cast(value: Any) -> bool:
-    if "float" not in str(getattr(value.ty, "dtype", "")):
-        return False
-    casts = nodes_of(value, tirx.Cast)
-    loads = nodes_of(value, TensorLoad)
-    # What is loaded may be overwritten before it is used.
-    return not loads and any(str(cast.value.ty.dtype).startswith(("int", "uint")) for cast in casts)
+def _unbound(store: tirx.BufferStore) -> Any:
+    """The statement behind those that compute what it binds."""
+    value, computed = store.value, []
+    while isinstance(value, tirx.Let):
+        computed.extend(_hidden(tirx.Bind(value.var, value.value)))
+        value = value.body
+    return sequence([*computed, tirx.BufferStore(store.buffer, value, store.indices)]) if computed else store
+
+
+def _hidden(statement: Any) -> list[Any]:
+    """The statement; a binding of what is computed in float as one of a local variable that holds it."""
+    if not isinstance(statement, tirx.Bind) or not _is_float(statement.value):
+        return [statement]
+    value = statement.value
+    if isinstance(value, TensorLoad | tirx.Var | tirx.FloatImm):
+        return [statement]
+    held = tirx.decl_buffer((1,), value.ty.dtype, statement.var.name, scope="local")
+    here = [tirx.const(0, "int32")]
+    load = tirx.BufferLoad(held, here)
+    return [tirx.AllocBuffer(held), tirx.BufferStore(held, value, here), tirx.Bind(statement.var, load)]
+
+
+def _is_float(value: Any) -> bool:
+    return str(getattr(value.ty, "dtype", "")).startswith("float")

@@ -77,7 +77,7 @@ def test_checks_that_are_skipped_are_gone_before_the_other_passes(skipped: bool,
 
     class Look:
         def run_before_pass(self, module: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
-            if info.name == "topi_ext.inline_casts":
+            if info.name == "topi_ext.hide_floats":
                 structural_walk(module, (tirx.AssertStmt, found.append))
 
     data = te.placeholder((8,), "float32")
