@@ -79,7 +79,7 @@ def _placed(function: relax.Function, destinations: Sequence[relax.Var]) -> list
     free = {variable: number for number, variable in enumerate(destinations)}
     found: list[list[int]] = []
     for output in result.fields if isinstance(result, relax.Tuple) else [function.body.body]:
-        shape = shape_of(output)
+        shape = shape_of(output) if isinstance(output.ty, relax.TensorType) else None
         is_known_shape = shape is not None and is_static(shape)
         number = free.pop(aliases.root(output), None) if is_known_shape else None
         found.append([] if shape is None or number is None else [number, *map(int, shape)])

@@ -44,7 +44,7 @@ def write(
     data += held
     data += bytes(-len(data) % 64)
     manifest = json.dumps({**rest, "builds": builds, "sections": sections}).encode()
-    head = MAGIC + struct.pack("<IIQQ", 7, 0, len(data), len(manifest))
+    head = MAGIC + struct.pack("<IIQQ", 8, 0, len(data), len(manifest))
     data[:64] = head + hashlib.sha256(head + manifest).digest()
     return bytes(data + manifest)
 
