@@ -58,7 +58,7 @@ def read(data: bytes) -> tuple[dict[str, Any], dict[str, bytes], list[dict[str, 
     """The manifest, the sections by name, and the arrays of each build; asserts what the page says."""
     assert data[:8] == MAGIC
     version, flags, offset, size = struct.unpack_from("<IIQQ", data, 8)
-    assert (version, flags, offset + size) == (7, 0, len(data))
+    assert (version, flags, offset + size) == (8, 0, len(data))
     assert data[32:64] == hashlib.sha256(data[:32] + data[offset:]).digest()
     manifest = json.loads(data[offset:])
     contents, position = {}, 64
