@@ -261,6 +261,12 @@ def bindings_of(function: relax.Function) -> list[relax.Binding]:
     return [binding for block in function.body.blocks for binding in block.bindings]
 
 
+def result_of(function: relax.Function) -> Expression:
+    """What a function gives: a variable is bound to it, or it stands there itself."""
+    result = function.body.body
+    return {binding.var: binding.value for binding in bindings_of(function)}.get(result, result)
+
+
 def with_values(function: relax.Function, values: Mapping[relax.Var, Expression]) -> relax.Function:
     """The function with other values for the variables that ``values`` names, of the same types."""
     blocks = [

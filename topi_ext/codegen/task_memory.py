@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from topi_ext.codegen.passes import function_pass, replaced
-from topi_ext.ir import nodes_of, sequence, uses
+from topi_ext.ir import changed, nodes_of, sequence, uses
 
 KEEP = "disable_lower_builtin"
 """TVM's annotation for allocations that the code generator is to put on the stack."""
@@ -34,9 +34,7 @@ def _with_memory(loop: tirx.For) -> Any:
     if not moved:
         return loop
     kept = [part for part in loop.body.seq if not any(part.same_as(each) for each in moved)]
-    turns = tirx.For(
-        loop.loop_var, loop.min, loop.extent, loop.kind, sequence(kept), loop.thread_binding, loop.annotations
-    )
+    turns = changed(loop, body=sequence(kept))
     return tirx.AttrStmt(loop.loop_var, _LAUNCH, tirx.const(1), tirx.SeqStmt([*moved, turns]))
 
 

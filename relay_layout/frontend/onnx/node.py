@@ -128,6 +128,13 @@ class Node:
         """The element type that an input has in the file, which wider ones may hold here."""
         return self.narrow_types.of(self.input(index))
 
+    def dtype_given(self, name: str, default: str) -> str:
+        """The element type that the attribute ``name`` asks for; none, or 0, asks for ``default``."""
+        from onnx.helper import tensor_dtype_to_np_dtype
+
+        code = self.attributes.get(name, 0)
+        return str(tensor_dtype_to_np_dtype(code)) if code else default
+
     def held(self, expression: Any, dtype: str) -> Any:
         """A variable for a result whose elements are those of a narrow ``dtype``."""
         variable = self.emit(self.expression(expression), "held")

@@ -8,7 +8,15 @@ from tvm import relax
 
 from relay_layout.artifact.functions import DESTINATIONS, WORKSPACE
 from relay_layout.graph.uses import variables_read
-from relay_layout.ir import as_extent, bindings_of, calls_global, input_count, operator_name, size_in_bytes
+from relay_layout.ir import (
+    as_extent,
+    bindings_of,
+    calls_global,
+    input_count,
+    operator_name,
+    result_of,
+    size_in_bytes,
+)
 from relay_layout.lower.memory.aliases import Aliases
 from relay_layout.lower.memory.operators import STORAGE, TENSOR
 
@@ -107,6 +115,4 @@ def _tensor(call: relax.Call) -> PlannedTensor:
 
 def _fields(function: relax.Function) -> Sequence[relax.Var]:
     """The variables that a function that makes tensors gives, in order."""
-    result = function.body.body
-    bound = {binding.var: binding.value for binding in bindings_of(function)}
-    return list(bound.get(result, result).fields)
+    return list(result_of(function).fields)

@@ -13,6 +13,7 @@ from relay_layout.ir import (
     input_count,
     is_static,
     operator_name,
+    result_of,
     shape_of,
     with_body,
     with_main,
@@ -61,21 +62,15 @@ def _outputs(function: relax.Function) -> set[relax.Var]:
     bindings = bindings_of(function)
     bound = {binding.var: binding.value for binding in bindings}
     aliases = Aliases(bindings)
-    roots = {aliases.root(variable) for variable in variables_read(_result(function))}
+    roots = {aliases.root(variable) for variable in variables_read(result_of(function))}
     storages = {variable: call.args[0] for variable, call in bound.items() if operator_name(call) == TENSOR}
     held = Counter(storages.values())
     return {variable for variable in roots if held[storages.get(variable)] == 1}
 
 
-def _result(function: relax.Function) -> relax.Expr:
-    """What a function gives: a tensor or a tuple of them."""
-    result = function.body.body
-    return {binding.var: binding.value for binding in bindings_of(function)}.get(result, result)
-
-
 def _placed(function: relax.Function, destinations: Sequence[relax.Var]) -> list[list[int]]:
     """Of each output the number of the tensor that it lies in, and its extents; see OUTPUTS."""
-    result, aliases = _result(function), Aliases(bindings_of(function))
+    result, aliases = result_of(function), Aliases(bindings_of(function))
     free = {variable: number for number, variable in enumerate(destinations)}
     found: list[list[int]] = []
     for output in result.fields if isinstance(result, relax.Tuple) else [function.body.body]:

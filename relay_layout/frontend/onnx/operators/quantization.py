@@ -17,7 +17,7 @@ _REALS = ("float32", "float16", "bfloat16")
 
 
 def _quantize(node: Node) -> Value:
-    dtype = node.element_type(2) if node.has(2) else _result_dtype(node, "uint8")
+    dtype = node.element_type(2) if node.has(2) else node.dtype_given("output_dtype", "uint8")
     if dtype not in (*_QUANTIZED, *HELD_BY, *NARROW):
         supported = ", ".join((*_QUANTIZED, *HELD_BY))
         raise Unsupported(f"quantizes to {dtype}, which is not supported; {supported} are")
@@ -38,7 +38,7 @@ def _quantize(node: Node) -> Value:
 def _dequantize(node: Node) -> Value:
     data, scale, size = _held(node.input(0)), node.input(1), _block_size(node)
     point = _held(zero_point(node, 2, dtype_of(data)))
-    result = _result_dtype(node, dtype_of(scale))
+    result = node.dtype_given("output_dtype", dtype_of(scale))
     # Of floats only narrow ones are dequantized; where they were computed, float32 holds them.
     is_narrow = dtype_of(data) == "float32" or (
         dtype_of(data).startswith("float") and isinstance(data, np.ndarray)
@@ -70,14 +70,6 @@ def _within(node: Node, integers: Value, dtype: str) -> Value:
 
 def _block_size(node: Node) -> int:
     return int(node.attributes.get("block_size", 0))
-
-
-def _result_dtype(node: Node, default: str) -> str:
-    """The element type that the attribute ``output_dtype`` asks for, of opset 21 and newer."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    code = node.attributes.get("output_dtype", 0)
-    return str(tensor_dtype_to_np_dtype(code)) if code else default
 
 
 def _axis(node: Node) -> int:

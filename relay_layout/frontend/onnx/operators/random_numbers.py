@@ -30,13 +30,6 @@ def _drawn(node: Node, shape: Sequence[Extent]) -> Any:
     return node.emit(node.builder.call_te(compute, *extents, primfunc_name_hint="uniform"), "drawn")
 
 
-def _dtype(node: Node, default: str) -> str:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    given = node.attributes.get("dtype")
-    return str(tensor_dtype_to_np_dtype(given)) if given else default
-
-
 def _evenly(node: Node, shape: Sequence[Extent], dtype: str) -> Any:
     """From ``low`` up to ``high``, each as likely as others."""
     low, high = (float(node.attributes.get(name, default)) for name, default in (("low", 0.0), ("high", 1.0)))
@@ -66,12 +59,14 @@ _Draw = Callable[[Node, Sequence[Extent], str], Any]
 
 
 def _of_a_shape(draw: _Draw) -> Converter:
-    return lambda node: draw(node, list(node.attributes["shape"]), _dtype(node, "float32"))
+    return lambda node: draw(node, list(node.attributes["shape"]), node.dtype_given("dtype", "float32"))
 
 
 def _like_another(draw: _Draw) -> Converter:
     """In the shape of the input, and of its type unless another one is given."""
-    return lambda node: draw(node, shape_of(node.input(0)), _dtype(node, dtype_of(node.input(0))))
+    return lambda node: draw(
+        node, shape_of(node.input(0)), node.dtype_given("dtype", dtype_of(node.input(0)))
+    )
 
 
 def _picked(node: Node) -> Value:
@@ -88,7 +83,7 @@ def _picked(node: Node) -> Value:
     places = node.emit(relax.op.sum(node.emit(relax.op.astype(is_before, "int32"), "before"), 2), "places")
     # All parts together may be less than 1, by what was rounded.
     kept = node.emit(relax.op.minimum(places, node.like(shape[1] - 1, places)), "places")
-    return node.cast(kept, _dtype(node, "int32"))
+    return node.cast(kept, node.dtype_given("dtype", "int32"))
 
 
 def _happened(node: Node) -> Value:
@@ -96,7 +91,7 @@ def _happened(node: Node) -> Value:
     drawn = _drawn(node, shape_of(node.input(0)))
     likely = node.emit(node.cast(node.input(0), "float32"), "likely")
     happened = node.emit(relax.op.less(drawn, likely), "happened")
-    return relax.op.astype(happened, _dtype(node, dtype_of(node.input(0))))
+    return relax.op.astype(happened, node.dtype_given("dtype", dtype_of(node.input(0))))
 
 
 CONVERTERS: dict[str, Converter] = {
