@@ -48,7 +48,7 @@ def cpu_convolution_us(
     if convolution.operator in CONVOLUTIONS:
         return _tiled_us(node, convolution, layouts, node.attributes, target)
     if convolution.is_transposed and node.operands[1].constant is not None:
-        phases = phases_of(convolution, node.attributes, layouts.data, layouts.out)
+        phases = phases_of(convolution, node.attributes, layouts.data, layouts.out, in_place=True)
         if phases is not None:
             return _phases_us(node, phases, target)
     return _loops_us(node, convolution, layouts, target)
@@ -58,8 +58,10 @@ def _phases_us(node: Node, phases: Phases, target: CpuCosts) -> float:
     """The convolution of all phases, and the copy of the result, if one is needed."""
     convolution, facts = phases.convolution, target.facts
     microseconds = _tiled_us(node, convolution, phases.layouts, phases, target)
-    if not phases.needs_copy:
+    if phases.are_result:
         return microseconds
+    if phases.in_place:
+        return microseconds * phases.share_of_taps
     result = node.results[0]
     moved = 2 * size_in_bytes(result.shape or (), result.dtype)
     return microseconds + facts.moving_us(moved) + facts.launch_us

@@ -14,6 +14,7 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, nodes_of
+from topi_ext.stacked_phases import PHASES
 from topi_ext.workload import ANNOTATION, ConvolutionWorkload, separable
 from topi_ext.workload_text import operator_of
 
@@ -201,7 +202,7 @@ def _elementwise_after(
 
 def _is_elementwise(sch: Schedule, block: SBlock, anchor: SBlock, buffers: list[Any]) -> bool:
     """Does ``block`` have the spatial axes of the anchor, and read ``buffers`` only at the index that it
-    writes?
+    writes? One that stores phases elsewhere reads them at the index of its own axes.
     """
     node = sch.get(block)
     axes = [axis for axis in sch.get(anchor).iter_vars if axis.iter_type == tirx.IterVar.DataPar]
@@ -211,7 +212,8 @@ def _is_elementwise(sch: Schedule, block: SBlock, anchor: SBlock, buffers: list[
     for own, other in zip(node.iter_vars, axes, strict=True):
         if not analyzer.can_prove_equal(own.dom.extent, other.dom.extent):
             return False
-    regions = [*node.writes, *(region for region in node.reads if holds(buffers, region.source))]
+    written = [] if PHASES in node.annotations else node.writes
+    regions = [*written, *(region for region in node.reads if holds(buffers, region.source))]
     return all(_is_own_element(region.region, node.iter_vars) for region in regions)
 
 

@@ -37,7 +37,7 @@ def prevent_fusion_of_broadcasts(module: tvm.IRModule) -> tvm.IRModule:
         sizes = {_elements(operand) for operand in call.args[1].fields if operand in products}
         if any(smaller < size for smaller in sizes):
             growing[variable] = call
-        if size in sizes:
+        elif sizes:
             products.add(variable)
     return with_pattern(module, growing, INJECTIVE)
 

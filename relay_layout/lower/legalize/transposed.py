@@ -1,4 +1,4 @@
-"""Transposed convolutions at the speed of convolutions: a convolution of all phases, then a copy.
+"""Transposed convolutions at the speed of convolutions: one of all phases, which are then moved into place.
 
 Where the kernel is no multiple of the stride, taps that do not exist are zeros. As with padding, infinite
 data becomes NaN there.
@@ -37,6 +37,7 @@ from topi_ext.indexing import (
     physical_index,
 )
 from topi_ext.ir import nodes_of
+from topi_ext.stacked_phases import PHASES
 
 _OPERATORS: dict[str, Callable[..., Expression]] = {
     "nn.conv1d": relax.op.nn.conv1d,
@@ -63,7 +64,8 @@ class _ByPhases(PyExprMutator):
         call = super().visit_call_(call)
         if operator_name(call) not in TRANSPOSED_CONVOLUTIONS:
             return call
-        made = phased_call(self.builder_, self.builder_.normalize(call), lambda _, phases: phases)
+        call = self.builder_.normalize(call)
+        made = phased_call(self.builder_, call, lambda _, phases: phases, in_place=True)
         return call if made is None else made
 
 
@@ -71,10 +73,12 @@ def phased_call(
     builder: relax.BlockBuilder,
     call: relax.Call,
     convolve: Callable[[relax.BlockBuilder, relax.Call], Expression],
+    in_place: bool = False,
 ) -> Expression | None:
     """A transposed convolution with a constant weight as phases; None where it must keep its loops.
 
-    ``convolve`` lowers calls of the plain operators.
+    ``convolve`` lowers calls of the plain operators. If ``in_place``, their kernels can store phases where
+    they belong.
     """
     data, weight = call.args
     attributes = call.attrs
@@ -82,7 +86,7 @@ def phased_call(
     convolution = _convolution(call)
     if convolution is None or not isinstance(weight, Constant):
         return None
-    phases = phases_of(convolution, attributes, data_layout, result_layout)
+    phases = phases_of(convolution, attributes, data_layout, result_layout, in_place=in_place)
     if phases is None:
         return None
     plain = apply(constant_array(weight), str(attributes.kernel_layout), f"OI{convolution.spatial}")
@@ -99,13 +103,14 @@ def phased_call(
         out_dtype=str(call.ty.dtype),
     )
     made = convolve(builder, builder.normalize(stacked))
-    if not phases.needs_copy:
+    if phases.are_result:
         return made
     return builder.call_te(
-        partial(spread, phases=phases, out_layout=result_layout),
+        partial(spread, phases=phases),
         builder.emit(made),
         relax.ShapeExpr(list(shape_of(call) or ())),
         primfunc_name_hint="spread_phases",
+        primfunc_attrs={PHASES: True} if phases.in_place else None,
     )
 
 
@@ -113,23 +118,21 @@ def stacked_weight(weight: np.ndarray, phases: Phases) -> np.ndarray:
     """The kernel [outputs of all phases, inputs, window] of a transposed one [O, inputs, taps]."""
     convolution, outputs = phases.convolution, phases.out_channels
     stacked = np.zeros((convolution.out_channels, weight.shape[1], *convolution.kernel), weight.dtype)
-    window = tuple(range(2, weight.ndim))
-    for place, offsets in enumerate(product(*(range(axis.phases) for axis in phases.axes))):
-        every = slice(None)
-        steps = (slice(first, None, axis.stride) for first, axis in zip(offsets, phases.axes, strict=True))
-        reaching = (every, every, *steps)
-        taps = weight[reaching]
-        # Taps run against the data. A phase with fewer of them lacks the last, which meet the first elements.
-        behind = (slice(-count, None) for count in taps.shape[2:])
+    every = slice(None)
+    for place, phase in enumerate(product(*(range(axis.phases) for axis in phases.axes))):
         channels = slice(place * outputs, (place + 1) * outputs)
-        held = (channels, every, *behind)
-        stacked[held] = np.flip(taps, window)
+        for window in product(*(range(axis.window) for axis in phases.axes)):
+            taps = [axis.tap(*along) for axis, *along in zip(phases.stacked.axes, phase, window, strict=True)]
+            if all(0 <= tap < axis.taps for tap, axis in zip(taps, phases.axes, strict=True)):
+                held, read = (channels, every, *window), (every, every, *taps)
+                stacked[held] = weight[read]
     return stacked
 
 
-def spread(stacked: te.Tensor, shape: Sequence[Any], phases: Phases, out_layout: str) -> te.Tensor:
-    """Stacked phases moved into place: a result of ``shape`` in ``out_layout``."""
+def spread(stacked: te.Tensor, shape: Sequence[Any], phases: Phases) -> te.Tensor:
+    """Stacked phases moved into place: a result of ``shape`` in its layout."""
     spatial, held = phases.convolution.spatial, phases.layouts.out
+    out_layout = phases.result_layout
     block, outputs = block_of(out_layout, "C"), phases.out_channels
     out_axes = physical_axes(out_layout)
 
@@ -153,7 +156,8 @@ def spread(stacked: te.Tensor, shape: Sequence[Any], phases: Phases, out_layout:
             return value
         return tirx.if_then_else(tirx.all(*reached), value, tirx.const(0, stacked.dtype))
 
-    return te.compute(list(shape), element, name="spread_phases")
+    attributes = {PHASES: phases.stacked.numbers()} if phases.in_place else {}
+    return te.compute(list(shape), element, name="spread_phases", attrs=attributes)
 
 
 def _convolution(call: relax.Call) -> Convolution | None:

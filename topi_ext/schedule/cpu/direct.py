@@ -36,8 +36,10 @@ from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
 from topi_ext.schedule.overlap import PADDED_LANES, apply_overlap, overlap_tail
 from topi_ext.schedule.padding_skips import apply_skip, skip_padding
 from topi_ext.schedule.partial_vectors import apply_partial_vectors
+from topi_ext.schedule.phases import apply_missing_taps, skip_missing_taps, store_in_place
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.vector_remainders import apply_remainders
+from topi_ext.stacked_phases import StackedPhases
 from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_facts import (
     fuses_rows,
@@ -61,7 +63,8 @@ def schedule_convolution(
     check_knobs(workload, knobs)
     sch = open_schedule(func)
     inline_copies(sch)
-    nest = _Nest(sch, anchor_of(sch), workload, knobs)
+    sch, phases = store_in_place(sch, workload.out_layout)
+    nest = _Nest(sch, anchor_of(sch), workload, knobs, phases)
     nest.arrange()
     arranged = nest.sch.mod["main"]
     for rewrite in _REWRITES:
@@ -77,6 +80,7 @@ _REWRITES = (
     apply_partial_vectors,
     apply_prefetch,
     apply_skip,
+    apply_missing_taps,
     apply_matrices,
 )
 """Rewrites of marked loops, in order, for transformations that schedule primitives cannot express."""
@@ -86,12 +90,18 @@ class _Nest:
     """The schedule of a convolution's loop nest, whose loops are named by the axis that they are over."""
 
     def __init__(
-        self, sch: Schedule, anchor: SBlock, workload: ConvolutionWorkload, knobs: ConvolutionKnobs
+        self,
+        sch: Schedule,
+        anchor: SBlock,
+        workload: ConvolutionWorkload,
+        knobs: ConvolutionKnobs,
+        phases: StackedPhases | None,
     ) -> None:
         self.sch = sch
         self.anchor = anchor
         self.workload = workload
         self.knobs = knobs
+        self.phases = phases
         self.marks: list[str] = []
         """Names of loops whose last tile overlaps the one before."""
         self.zeros = True
@@ -375,6 +385,7 @@ class _Nest:
             multiply_matrices(sch, zero, self.anchor, self.workload, len(tile), len(reduction))
         self._prefetch(len(tile))
         self._skip(inner)
+        self._skip_missing_taps(inner)
 
     def _skip(self, inner: int) -> None:
         """Mark the loops over kernel rows, columns and planes that see only padding often enough to skip it.
@@ -396,6 +407,22 @@ class _Nest:
                 skip_padding(
                     self.sch, loops[reduced.index(f"r{axis.lower()}")], place, workload, side, pixels
                 )
+
+    def _skip_missing_taps(self, inner: int) -> None:
+        """Mark loops over taps that not all phases of a transposed convolution have.
+
+        They are among the ``inner`` innermost loops, those of the reduction and the register tile.
+        """
+        if self.phases is None:
+            return
+        workload, reduced = self.workload, reduction_axes(self.workload)
+        loops = self.sch.get_loops(self.anchor)[-inner:]
+        block = block_of(workload.out_layout, "C")
+        tile = self.knobs.tile_channels * (block if block > 1 else self.knobs.lanes)
+        names = [axis for axis, _ in physical_axes(workload.out_layout) if axis in "DHW"]
+        for side, axis in enumerate(names):
+            loop = loops[reduced.index(f"r{axis.lower()}")]
+            skip_missing_taps(self.sch, loop, side, tile, self.phases, workload.out_layout)
 
     def _prefetch(self, tile_loops: int) -> None:
         """Prefetch the weights of the next tile, if each weight is read once and so comes from memory."""

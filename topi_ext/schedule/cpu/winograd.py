@@ -22,6 +22,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
+from topi_ext.schedule.phases import store_in_place
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import WIDENED, ConvolutionWorkload
 
@@ -35,7 +36,7 @@ Loop = Any
 def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs: WinogradKnobs) -> Schedule:
     """Arrange the loops of ``func``, a Winograd convolution of ``workload``, as ``knobs`` say."""
     check_knobs(workload, knobs)
-    sch, result, around = open_winograd(func)
+    sch, result, around = open_winograd(func, workload.out_layout)
     names = {sch.get(block).name_hint: block for block in around.before}
     stages = {name: names.pop(name) for name in (DATA_ROWS, DATA, PRODUCT, RESULT_COLUMNS)}
     pad = next((block for name, block in names.items() if name.startswith(PADDING)), None)
@@ -52,12 +53,13 @@ def schedule_winograd(func: tirx.PrimFunc, workload: ConvolutionWorkload, knobs:
     return open_schedule(apply_prefetch(finished(sch.mod["main"])))
 
 
-def open_winograd(func: tirx.PrimFunc) -> tuple[Schedule, SBlock, AnchorNeighbours]:
+def open_winograd(func: tirx.PrimFunc, layout: str) -> tuple[Schedule, SBlock, AnchorNeighbours]:
     """A schedule of ``func``, the block that stores its results, and the blocks around the convolution.
 
     That block is the epilogue where there is one, which takes over the last step of the convolution.
     """
     sch = open_schedule(func)
+    sch, _ = store_in_place(sch, layout)
     anchor = anchor_of(sch)
     around = fuse_epilogue(sch, anchor)
     if around.epilogue is None:

@@ -37,7 +37,7 @@ def schedule_winograd_any_size(
     ``workload`` has a typical size.
     """
     check_strip(workload, knobs)
-    sch, result, around = open_winograd(with_named_extents(func))
+    sch, result, around = open_winograd(with_named_extents(func), workload.out_layout)
     name = sch.get(result).name_hint
     others = [sch.get(block).name_hint for block in around.before]
     after = [sch.get(block).name_hint for block in around.after]

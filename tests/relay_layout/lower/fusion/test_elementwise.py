@@ -3,7 +3,7 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.lower.fusion.lookups import fuse_lookups
+from relay_layout.lower.fusion.elementwise import mark_elementwise
 from relay_layout.lower.fusion.patterns import ELEMENTWISE, OPAQUE, PATTERN
 from relay_layout.quantization.lookup import lookup
 from tests.relax_modules import module_giving
@@ -16,4 +16,4 @@ def test_a_lookup_is_elementwise_once_patterns_are_known() -> None:
     )
     annotated = relax.transform.AnnotateTIROpPattern()(legalized)
     assert int(annotated["lookup"].attrs[PATTERN]) == OPAQUE
-    assert int(fuse_lookups(annotated)["lookup"].attrs[PATTERN]) == ELEMENTWISE
+    assert int(mark_elementwise(annotated)["lookup"].attrs[PATTERN]) == ELEMENTWISE
