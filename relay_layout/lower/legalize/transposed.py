@@ -124,7 +124,8 @@ def stacked_weight(weight: np.ndarray, phases: Phases) -> np.ndarray:
         for window in product(*(range(axis.window) for axis in phases.axes)):
             taps = [axis.tap(*along) for axis, *along in zip(phases.stacked.axes, phase, window, strict=True)]
             if all(0 <= tap < axis.taps for tap, axis in zip(taps, phases.axes, strict=True)):
-                held, read = (channels, every, *window), (every, every, *taps)
+                held: tuple[Any, ...] = (channels, every, *window)
+                read: tuple[Any, ...] = (every, every, *taps)
                 stacked[held] = weight[read]
     return stacked
 
