@@ -41,6 +41,7 @@ from relay_layout.lower.legalize.elementwise import (
 )
 from relay_layout.lower.legalize.few_columns import few_columns_call
 from relay_layout.lower.legalize.image_tiles import tiled_call
+from relay_layout.lower.legalize.layout_transforms import layout_transform_call
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.poolings import adaptive_pooling_call, plain_pooling_call, pooling_call
 from relay_layout.lower.legalize.reductions import first_place_in_vectors, softmax_call
@@ -242,6 +243,7 @@ _LEGALIZERS: dict[str, Legalizer] = {
     **dict.fromkeys(SCANS, scan_call),
     **dict.fromkeys(("nn.instance_norm", "nn.group_norm"), channel_norm_call),
     "concat": _concat,
+    "layout_transform": layout_transform_call,
     "ewise_fma": _multiply_add,
     "image.grid_sample": grid_sample_call,
     "image.resize2d": resize2d_call,
