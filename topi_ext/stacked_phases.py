@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
+from math import prod
 from typing import Any
 
 PHASES = "topi_ext.phases"
@@ -41,6 +42,11 @@ class StackedPhases:
     def numbers(self) -> list[int]:
         """As an annotation holds it: the channels, then the fields of each axis."""
         return [self.channels, *(number for axis in self.axes for number in astuple(axis))]
+
+    def share_of_taps(self, window: Sequence[int]) -> float:
+        """Of the taps that a window has for all phases, those that phases have."""
+        sizes = zip(self.axes, window, strict=True)
+        return prod(axis.taps / (axis.stride * size) for axis, size in sizes)
 
     @staticmethod
     def of(numbers: Sequence[Any]) -> "StackedPhases":

@@ -9,7 +9,9 @@ from relay_layout.ir import copy_of
 from relay_layout.lower.lowering_for import lowering_for
 from relay_layout.targets import BuildTarget
 from topi_ext.kernel_choice import KernelChoice
+from topi_ext.schedule.phases import share_of_products
 from topi_ext.schedule.rule import Rule
+from topi_ext.workload import ConvolutionWorkload
 from topi_ext.workload_text import operator_of
 
 
@@ -19,7 +21,8 @@ class Kernel:
 
     ``source`` is "tuned" or "modelled" (knobs on record), "default" (knobs from the cost estimate),
     "fallback" (the operator has a kernel, but its rule could not take this case), or "loops" (plain vector
-    loops, for operators bound by memory). ``choice`` are the knobs, if it has any.
+    loops, for operators bound by memory). ``choice`` are the knobs, if it has any. ``share`` is that of the
+    workload's products which the operator has: phases of a transposed convolution may lack taps.
     """
 
     name: str
@@ -27,6 +30,7 @@ class Kernel:
     workload: str
     source: str
     choice: KernelChoice | None = None
+    share: float = 1.0
 
 
 def schedule_functions(module: tvm.IRModule, target: BuildTarget) -> tuple[tvm.IRModule, list[Kernel]]:
@@ -56,5 +60,9 @@ def _kernel(name: str, function: tirx.PrimFunc, rule: Rule) -> Kernel:
     workload, choice = rule.workload(function), rule.choice(function)
     if not workload:
         return Kernel(name, "", "", "loops", choice)
-    source = "fallback" if rule.is_fallback else "default"
-    return Kernel(name, operator_of(workload), workload, choice.source if choice else source, choice)
+    source = choice.source if choice else "fallback" if rule.is_fallback else "default"
+    operator = operator_of(workload)
+    share = 1.0
+    if operator in ("conv2d", "conv3d"):
+        share = share_of_products(function, ConvolutionWorkload.from_json(workload))
+    return Kernel(name, operator, workload, source, choice, share)

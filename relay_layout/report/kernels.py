@@ -44,7 +44,7 @@ def _call(call: KernelCall, kernel: Kernel | None) -> Call:
         algorithm="" if kernel is None or choice is None else _algorithm(kernel.operator, choice.knobs),
         knobs=None if choice is None else choice.knobs.to_dict(),
         multiplied="" if workload is None else workload.dtype,
-        gigaflop=_gigaflop(workload),
+        gigaflop=_gigaflop(workload, kernel.share if kernel else 1.0),
         bytes=call.bytes,
         estimate_us=None if choice is None else round(choice.microseconds, 3),
         measured_us=None,
@@ -60,13 +60,13 @@ def _workload(kernel: Kernel) -> Workload | PoolingWorkload:
     return PoolingWorkload.from_json(kernel.workload)
 
 
-def _gigaflop(workload: Workload | PoolingWorkload | None) -> float | None:
+def _gigaflop(workload: Workload | PoolingWorkload | None, share: float) -> float | None:
     if workload is None or isinstance(workload, PoolingWorkload):
         return None
     extents = [workload.batch, workload.in_height, workload.in_width]
     if isinstance(workload, ConvolutionWorkload):
         extents.append(workload.in_depth)
-    return 2 * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
+    return 2 * share * workload.macs / 1e9 if all(isinstance(extent, int) for extent in extents) else None
 
 
 def _algorithm(operator: str, knobs: Any) -> str:

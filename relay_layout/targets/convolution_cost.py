@@ -61,7 +61,7 @@ def _phases_us(node: Node, phases: Phases, target: CpuCosts) -> float:
     if phases.are_result:
         return microseconds
     if phases.in_place:
-        return microseconds * phases.share_of_taps
+        return microseconds * phases.stacked.share_of_taps(convolution.kernel)
     result = node.results[0]
     moved = 2 * size_in_bytes(result.shape or (), result.dtype)
     return microseconds + facts.moving_us(moved) + facts.launch_us

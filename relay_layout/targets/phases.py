@@ -102,11 +102,6 @@ class Phases:
         axes = (PhasesAlong(axis.stride, axis.skipped, axis.taps, axis.first) for axis in self.axes)
         return StackedPhases(self.out_channels, tuple(axes))
 
-    @property
-    def share_of_taps(self) -> float:
-        """Of the taps that the window has for all phases, those that phases have."""
-        return prod(axis.taps / (axis.phases * axis.window) for axis in self.axes)
-
 
 def phases_of(
     convolution: Convolution, attributes: Any, data: str, out: str, *, in_place: bool = False

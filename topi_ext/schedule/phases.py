@@ -13,15 +13,24 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import SBlock as SBlockNode
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
 from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.ir import nodes_of, substitute, unmarked, with_loops
-from topi_ext.schedule.blocks import anchor_of, child_blocks, fuse_epilogue, loop_extent, open_schedule
+from topi_ext.schedule.blocks import (
+    SBlock,
+    anchor_of,
+    child_blocks,
+    fuse_epilogue,
+    loop_extent,
+    open_schedule,
+)
 from topi_ext.schedule.nests import nest_of, nested_block, nests_of, with_nests
 from topi_ext.stacked_phases import PHASES, PhasesAlong, StackedPhases
+from topi_ext.workload import ConvolutionWorkload
 
 SKIPPED_PHASES = "topi_ext.skip_phases"
 """Loop annotation: [block axis of the channels, indices of it in a phase, phases of the axes behind the
@@ -37,13 +46,23 @@ def phases_in(sch: Schedule) -> tuple[SBlock, StackedPhases] | None:
     return None
 
 
+def share_of_products(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> float:
+    """The share of the workload's products that ``func`` needs: those of taps that phases have."""
+    for block in nodes_of(func.body, SBlockNode):
+        if PHASES in block.annotations:
+            spatial = [axis for axis, _ in physical_axes(workload.out_layout) if axis in "DHW"]
+            window = [workload.along("HWD".index(axis)).taps for axis in spatial]
+            return StackedPhases.of(block.annotations[PHASES]).share_of_taps(window)
+    return 1.0
+
+
 def store_in_place(sch: Schedule, layout: str) -> tuple[Schedule, StackedPhases | None]:
     """The schedule of a function whose epilogue goes over stacked phases, rather than gather from them.
 
     ``layout`` is that of phases and result. The blocks behind the one that moves phases become one with it.
     The schedule itself, and None, where there are no phases.
     """
-    merged = merge_movement(sch)
+    merged = _merged(sch)
     if merged is None:
         return sch, None
     last, phases = merged
@@ -55,7 +74,7 @@ def store_in_place(sch: Schedule, layout: str) -> tuple[Schedule, StackedPhases 
     return made, phases
 
 
-def merge_movement(sch: Schedule) -> tuple[SBlock, StackedPhases] | None:
+def _merged(sch: Schedule) -> tuple[SBlock, StackedPhases] | None:
     """The block that moves phases, merged with the elementwise ones behind it; None without phases."""
     found = phases_in(sch)
     if found is None:
