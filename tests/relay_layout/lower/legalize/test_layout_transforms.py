@@ -12,7 +12,7 @@ from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.relax_pipeline import pipeline
 from relay_layout.targets import resolve_target
 from topi_ext.codegen.build import PIPELINE
-from topi_ext.ir import nodes_of
+from topi_ext.ir import loads_of, nodes_of
 
 TARGET = resolve_target("native", threads=1)
 
@@ -81,6 +81,19 @@ def test_any_batch_and_width() -> None:
 def test_loops_are_those_of_the_result(shape: list[int], index: Index) -> None:
     (store,) = nodes_of(loops(module_of(shape, index)).body, tirx.BufferStore)
     assert all(isinstance(place, tirx.Var) for place in store.indices)
+
+
+def test_neighbours_that_stay_so_are_copied_as_they_lie() -> None:
+    """Blocks to channels last: loops over the data, whose innermost one is a vector in both."""
+
+    def last(n: Any, c: Any, h: Any, w: Any, lane: Any) -> list[Any]:
+        return [n, h, w, c * 8 + lane]
+
+    module = module_of([2, 3, 5, 7, 8], last)
+    (load,) = loads_of(loops(module).body)
+    assert all(isinstance(place, tirx.Var) for place in load.indices)
+    data = np.random.default_rng(0).random((2, 3, 5, 7, 8), "float32")
+    np.testing.assert_array_equal(compiled(module)(data), data.transpose(0, 2, 3, 1, 4).reshape(2, 5, 7, 24))
 
 
 def test_filled_transforms_are_right() -> None:
