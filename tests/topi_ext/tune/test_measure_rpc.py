@@ -21,7 +21,7 @@ from tvm.rpc import base
 from tvm.target import Target
 
 from topi_ext.cuda.codegen.nvcc import find_nvcc
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError

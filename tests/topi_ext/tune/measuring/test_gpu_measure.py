@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from topi_ext.cuda.codegen.nvcc import Cubin, Resources, find_nvcc
-from topi_ext.cuda.knobs import GemmKnobs, shared_bytes
+from topi_ext.cuda.gemm_knobs import GemmKnobs, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.tune.measuring import gpu_measure, gpu_workers, product_check
