@@ -23,7 +23,7 @@ from topi_ext.codegen.differences import keep_differences
 from topi_ext.codegen.divisors import divide_by_no_zero
 from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
-from topi_ext.codegen.identities import begin_with_infinity
+from topi_ext.codegen.infinite_extremes import begin_with_infinity
 from topi_ext.codegen.interleave import interleave_stores
 from topi_ext.codegen.let_bindings import choose_numbers, flatten_bindings, hide_floats
 from topi_ext.codegen.llvm_functions import import_functions
