@@ -17,6 +17,7 @@ from topi_ext.processor import processor_of
 from topi_ext.tune.measuring import boards as board_runner
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.timing import Timing
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
@@ -64,13 +65,10 @@ def measurer(boards: Boards, told: list[str], patient: None) -> Iterator[KernelM
     boards.wait_for(2)
     measurer = KernelMeasurer(
         TARGET,
+        Workplace("rpc:emulated", link_command("aarch64-linux-gnu"), remote=boards.remote, tell=told.append),
         threads=1,
-        cpu="rpc:emulated",
-        link=link_command("aarch64-linux-gnu"),
-        remote=boards.remote,
         # Emulated boards are slow where the machine is busy.
         timing=Timing(1, 1, build_timeout=120.0, run_timeout=30.0),
-        tell=told.append,
     )
     with closing(measurer):
         yield measurer

@@ -20,6 +20,7 @@ from topi_ext.tune.measuring import measure, workers
 from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
@@ -43,7 +44,10 @@ def measurer() -> Iterator[KernelMeasurer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         measurer = KernelMeasurer(
-            TARGET, threads=1, cpu="here", timing=Timing(min_repeat_ms=1, build_timeout=4.0, run_timeout=5.0)
+            TARGET,
+            Workplace("here"),
+            threads=1,
+            timing=Timing(min_repeat_ms=1, build_timeout=4.0, run_timeout=5.0),
         )
         yield measurer
         measurer.close()
@@ -162,7 +166,7 @@ def test_results_are_compared_with_those_of_the_default(
 def test_what_was_built_is_removed(processor: Processor) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        measurer = KernelMeasurer(TARGET, threads=1, cpu="here")
+        measurer = KernelMeasurer(TARGET, Workplace("here"), threads=1)
     folder = Path(measurer._folder.name)
     assert folder.is_dir()
     measurer.close()
