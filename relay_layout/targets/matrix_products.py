@@ -16,7 +16,7 @@ def product_workload(
 ) -> ConvolutionWorkload:
     """The pointwise convolution that computes rows of ``shape`` by a constant matrix of ``columns``.
 
-    ``shape`` is that of the data, of as many axes as :data:`ROWS` has; ``out_dtype`` is ``dtype`` if not given.
+    ``shape`` is that of the data, as many axes as :data:`ROWS` has; ``out_dtype`` is ``dtype`` if not given.
     The matrix is stored in vectors of columns, the last one padded.
     """
     layout = ROWS[len(shape)]

@@ -35,10 +35,6 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-DTYPE = Field("out_dtype", lambda dtype: dtype or None, lambda dtype: str(dtype) if dtype else None)
-"""``out_dtype``: what Relay leaves open, Relax infers from the operands."""
-
-
 def relax_function(name: str) -> Callable[..., Expression]:
     """The Python function behind ``"nn.conv2d"``."""
     function: Any = relax.op
