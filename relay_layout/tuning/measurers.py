@@ -68,10 +68,10 @@ class _CpuMeasuring:
         return host.cpu_model()
 
     def measurer(self, workplace: "Workplace", timing: Timing | None) -> "Measurer":
-        from topi_ext.tune.measuring.measure import KernelMeasurer
+        from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 
         target = self.target
-        return KernelMeasurer(
+        return CpuMeasurer(
             target.tvm_target,
             workplace,
             threads=target.threads,

@@ -29,8 +29,8 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune.measuring import boards, workers
 from topi_ext.tune.measuring.boards import BoardRunner, Library
+from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
-from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.needs import Needs
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
@@ -171,7 +171,7 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     port = board.tracker.port
-    measurer = KernelMeasurer(
+    measurer = CpuMeasurer(
         TARGET,
         Workplace("rpc:board", remote=RemoteDevice("127.0.0.1", port, "board", wait=10.0)),
         threads=1,

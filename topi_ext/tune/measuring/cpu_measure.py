@@ -1,4 +1,4 @@
-"""Measuring kernels: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
+"""Measuring kernels of a CPU: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
 
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
@@ -36,7 +36,7 @@ from topi_ext.tune.records.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
 
 
-class KernelMeasurer:
+class CpuMeasurer:
     """Measures on a CPU of the workplace, or on all that it lends at once."""
 
     builds_ahead = False
