@@ -1,4 +1,4 @@
-"""Measuring kernels of a CPU: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
+"""Measuring kernels of a CPU: built in worker processes, run here by MetaSchedule's runner or on boards.
 
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
