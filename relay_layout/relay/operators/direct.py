@@ -35,6 +35,11 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def named_attributes(call: relax.Call, *names: str) -> dict[str, Any]:
+    """Attributes of a Relax call that Relay calls and means the same."""
+    return {name: plain(getattr(call.attrs, name)) for name in names}
+
+
 def relax_function(name: str) -> Callable[..., Expression]:
     """The Python function behind ``"nn.conv2d"``."""
     function: Any = relax.op

@@ -9,7 +9,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, is_static
 from relay_layout.relay.operators.attributes import Attributes
 from relay_layout.relay.operators.axis_arguments import axis_of, integers
-from relay_layout.relay.operators.direct import plain
+from relay_layout.relay.operators.direct import named_attributes
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar_like
 from relay_layout.relay.operators.windows import count
 from relay_layout.relay.syntax.tree import RelayType, TensorType
@@ -58,7 +58,7 @@ def _batch_norm(scope: Scope, operands: Sequence[Expression], attributes: Attrib
 def _export_batch_norm(call: relax.Call) -> Mapping[str, Any] | None:
     if bool(call.attrs.training):
         return None
-    return {name: plain(getattr(call.attrs, name)) for name in ("axis", "epsilon", "center", "scale")}
+    return named_attributes(call, "axis", "epsilon", "center", "scale")
 
 
 def _affine(
@@ -121,10 +121,8 @@ def _has_axes(
             return None
         if axes != wanted(axis, rank) or rank_of(call.args[1]) != 1:
             return None
-        values = {name: plain(getattr(call.attrs, name)) for name in ("epsilon", "center", "scale")}
-        if hasattr(call.attrs, "num_groups"):
-            values["num_groups"] = plain(call.attrs.num_groups)
-        return values | {"axis": axis}
+        names = ["epsilon", "center", "scale", *(["num_groups"] if hasattr(call.attrs, "num_groups") else [])]
+        return named_attributes(call, *names) | {"axis": axis}
 
     return export
 
