@@ -211,7 +211,7 @@ def _read_as_numbers(graph: torch.fx.GraphModule) -> list[bool]:
 
     Such an input becomes that number, since nothing could be compiled for one that is not known.
     """
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    inputs = graph.graph.find_nodes(op="placeholder")
     found = []
     for node in inputs:
         users = list(node.users)

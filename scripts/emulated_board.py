@@ -42,7 +42,8 @@ def networks(root: BoardRoot, options: argparse.Namespace) -> int:
 
     Beside int8 stands how far ONNX Runtime is from ONNX's definition.
     """
-    from tests.board.networks import LAYOUTS, TOLERANCE, definition_error, names, network_error
+    from relay_layout.models import names
+    from tests.board.networks import LAYOUTS, TOLERANCE, definition_error, network_error
     from tests.board.servers import Boards
 
     found = _kept(options.results)

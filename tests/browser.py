@@ -77,7 +77,7 @@ class Browser:
 
 
 @contextmanager
-def open_browser(size: tuple[int, int] = (1600, 1000)) -> Iterator[Browser]:
+def open_browser() -> Iterator[Browser]:
     """A browser with a profile of its own, which ends with the block."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -89,7 +89,7 @@ def open_browser(size: tuple[int, int] = (1600, 1000)) -> Iterator[Browser]:
         try:
             address = f"http://127.0.0.1:{port}"
             _wait_for(address)
-            flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
+            flags = [*FLAGS, f"--user-data-dir={profile}", "--window-size=1600,1000"]
             options = {"binary": find_chromium(), "args": flags}
             wanted = {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}
             session = _request("POST", f"{address}/session", {"capabilities": wanted})

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from topi_ext.cuda import depthwise_space, gemm_space, winograd_space
-from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs, check_depthwise
+from topi_ext.cuda.gemm_knobs import GemmKnobs, check
 from topi_ext.cuda.kernel_knobs import KernelKnobs
-from topi_ext.cuda.knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, check_winograd
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import knobs_from_dict
 from topi_ext.processor import Processor

@@ -9,9 +9,13 @@ from topi_ext.workload_text import with_tuples, workload_text
 LAYOUT_TRANSFORM = "layout_transform"
 
 
+MAX_POOL, AVERAGE_POOL = "max_pool2d", "avg_pool2d"
+"""The operators of a :class:`PoolingWorkload`."""
+
+
 @dataclass(frozen=True)
 class PoolingWorkload:
-    """A 2-D window reduction; ``operator`` is ``max_pool2d`` or ``avg_pool2d``."""
+    """A 2-D window reduction; ``operator`` is :data:`MAX_POOL` or :data:`AVERAGE_POOL`."""
 
     operator: str
     channels: int

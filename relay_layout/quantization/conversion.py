@@ -1,4 +1,4 @@
-"""The pass over a module."""
+"""Quantize and dequantize around the operators of a module, as operators on integers."""
 
 import tvm
 from tvm import relax

@@ -7,8 +7,8 @@ from typing import Any
 from relay_layout.lower.kernel_calls import KernelCall
 from relay_layout.lower.schedule import Kernel
 from relay_layout.report.schema import Call
-from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs

@@ -18,8 +18,8 @@ from relay_layout.artifact.functions import DESTINATIONS, MAIN, OUTPUTS, WORKSPA
 from relay_layout.errors import ArtifactError, InputError, RelayLayoutError
 from relay_layout.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import Cpu, load_runtime, tensor_over
-from relay_layout.runtime.machine import NO_MEMORY, Machine, is_of_memory, memory_errors
 from relay_layout.runtime.turns import Turns
+from relay_layout.runtime.virtual_machine import NO_MEMORY, Machine, is_of_memory, memory_errors
 from topi_ext.messages import first_line, system_message
 from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.threads import SET_THREADS

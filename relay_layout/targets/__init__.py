@@ -3,8 +3,8 @@
 :mod:`.resolve` makes a :mod:`.target` of a name, TVM's JSON or a TVM target: a :mod:`.cpu`, of the processors
 in :mod:`.x86` and :mod:`.arm`, or a :mod:`.cuda` one. A processor is added there, the rates of its family in
 :mod:`.facts`. :mod:`.offers` names the layouts of convolutions (:mod:`.convolutions`) with their costs: on
-CPUs those of :mod:`.convolution_cost` and :mod:`.dense`, of transforms those of :mod:`.transform_cost`.
-:mod:`.backend` asks a caller's own backend instead.
+CPUs those of :mod:`.cpu_convolution_cost` and :mod:`.cpu_matmul_cost`, of transforms those of
+:mod:`.transform_cost`. :mod:`.backend` asks a caller's own backend instead.
 """
 
 from relay_layout.targets.backend import LayoutBackend, OperatorView, Requirement

@@ -9,9 +9,9 @@ import numpy as np
 from relay_layout.errors import TargetError
 from relay_layout.graph import Node
 from relay_layout.ops import ConvolutionLayouts
-from relay_layout.targets.convolution_cost import cpu_convolution_us
 from relay_layout.targets.convolutions import Convolution
-from relay_layout.targets.dense import cpu_matmul_us
+from relay_layout.targets.cpu_convolution_cost import cpu_convolution_us
+from relay_layout.targets.cpu_matmul_cost import cpu_matmul_us
 from relay_layout.targets.target import BuildTarget
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.processor import Processor, triple_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import tvm
 
@@ -10,11 +10,13 @@ from relay_layout import host
 from relay_layout.errors import TargetError
 from relay_layout.targets import BuildTarget, CpuTarget, CudaTarget, require_cpu
 from relay_layout.targets.cuda import PREFIX
+from topi_ext.tune.measuring.timing import USUAL, USUAL_OF_GPUS, Timing
 
 if TYPE_CHECKING:
     from topi_ext.tune.measuring.boards import BoardEvent
     from topi_ext.tune.measuring.measurement import Measurer
     from topi_ext.tune.measuring.tracker import RemoteDevice
+    from topi_ext.tune.measuring.workplace import Workplace
     from topi_ext.tune.models.static_model import KernelModel
 
 
@@ -26,12 +28,17 @@ class _Measuring(Protocol):
         """Kernels to build at a time, at least."""
         ...
 
-    def here(self, **options: Any) -> "Measurer":
-        """Measures on this machine; TargetError where it cannot run what is built for the target."""
+    @property
+    def builders_here(self) -> int:
+        """Processes that build where the kernels run on this machine."""
         ...
 
-    def elsewhere(self, **options: Any) -> "Measurer":
-        """Measures on machines of a tracker."""
+    def runs_here(self) -> str:
+        """The model of what runs kernels here; TargetError where that cannot run those of the target."""
+        ...
+
+    def measurer(self, workplace: "Workplace", timing: Timing | None) -> "Measurer":
+        """``timing`` is the usual one if not given."""
         ...
 
 
@@ -43,10 +50,12 @@ class _CpuMeasuring:
     def least_batch(self) -> int:
         return 1
 
-    def here(self, **options: Any) -> "Measurer":
+    @property
+    def builders_here(self) -> int:
+        return host.cpu_count()
+
+    def runs_here(self) -> str:
         from relay_layout.artifact import obstacle_here
-        from relay_layout.lower.library.link import link_command
-        from topi_ext.tune.measuring.measure import KernelMeasurer
 
         target = self.target
         obstacle = obstacle_here(target.manifest())
@@ -56,19 +65,19 @@ class _CpuMeasuring:
                 f"target {target.name}: tuning runs kernels here: {obstacle}; name machines that can run "
                 f"them with --rpc-tracker and --rpc-key{modelled}"
             )
-        return KernelMeasurer(
-            target.tvm_target,
-            threads=target.threads,
-            cpu=host.cpu_model(),
-            link=link_command(),
-            **{"builders": host.cpu_count(), **options},
-        )
+        return host.cpu_model()
 
-    def elsewhere(self, **options: Any) -> "Measurer":
-        from topi_ext.tune.measuring.measure import KernelMeasurer
+    def measurer(self, workplace: "Workplace", timing: Timing | None) -> "Measurer":
+        from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 
         target = self.target
-        return KernelMeasurer(target.tvm_target, threads=target.threads, features=target.features, **options)
+        return CpuMeasurer(
+            target.tvm_target,
+            workplace,
+            threads=target.threads,
+            features=target.features,
+            timing=timing or USUAL,
+        )
 
 
 @dataclass(frozen=True)
@@ -80,10 +89,12 @@ class _CudaMeasuring:
         """One for each core: nvcc takes seconds for a kernel, the GPU no time at all."""
         return host.cpu_count()
 
-    def here(self, **options: Any) -> "Measurer":
-        from relay_layout.lower.library.link import link_command
-        from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
+    @property
+    def builders_here(self) -> int:
+        """One core launches kernels while others build."""
+        return max(1, host.cpu_count() - 1)
 
+    def runs_here(self) -> str:
         target = self.target
         arch, found = target.multiprocessor.arch, host.gpu_architecture()
         if not found:
@@ -96,30 +107,37 @@ class _CudaMeasuring:
                 f"target {target.name}: tuning runs kernels, and this machine's GPU is {found}; "
                 f"give --target {PREFIX}{found}"
             )
-        return GpuMeasurer(
-            target.multiprocessor,
-            cpu=str(tvm.cuda(0).device_name or arch),
-            link=link_command(),
-            # One core launches kernels while others build.
-            **{"builders": max(1, host.cpu_count() - 1), **options},
-        )
+        return str(tvm.cuda(0).device_name or arch)
 
-    def elsewhere(self, **options: Any) -> "Measurer":
+    def measurer(self, workplace: "Workplace", timing: Timing | None) -> "Measurer":
         from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
 
-        return GpuMeasurer(self.target.multiprocessor, **options)
+        return GpuMeasurer(self.target.multiprocessor, workplace, timing=timing or USUAL_OF_GPUS)
 
 
 def _measuring(target: BuildTarget) -> _Measuring:
     return _CudaMeasuring(target) if isinstance(target, CudaTarget) else _CpuMeasuring(require_cpu(target))
 
 
-def local_measurer(target: BuildTarget, **options: Any) -> "Measurer":
+def local_measurer(
+    target: BuildTarget,
+    *,
+    timing: Timing | None = None,
+    builders: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> "Measurer":
     """Measures on this machine; an error where it cannot run what is built for the target.
 
-    ``options`` are the measurer's own, such as ``builders``, the processes that compile.
+    ``timing`` is the usual one and ``builders``, the processes that compile, as many as there are cores for
+    them, if not given; ``stop`` is :class:`topi_ext.tune.measuring.workplace.Workplace`'s.
     """
-    return _measuring(target).here(**options)
+    from relay_layout.lower.library.link import link_command
+    from topi_ext.tune.measuring.workplace import Workplace
+
+    measuring = _measuring(target)
+    cpu = measuring.runs_here()
+    here = Workplace(cpu, link_command(), builders=builders or measuring.builders_here, stop=stop)
+    return measuring.measurer(here, timing)
 
 
 def remote_measurer(
@@ -128,23 +146,28 @@ def remote_measurer(
     *,
     tell: Callable[[str], None],
     watch: "Callable[[BoardEvent], None]" = lambda event: None,
-    **options: Any,
+    timing: Timing | None = None,
+    builders: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> "Measurer":
     """Measures on all machines of the key.
 
-    ``options`` are the measurer's own, such as ``builders``, the processes that compile here: by default one
-    per core.
+    ``timing`` and ``builders`` are as for :func:`local_measurer`, all cores building; ``tell``, ``watch`` and
+    ``stop`` are :class:`topi_ext.tune.measuring.workplace.Workplace`'s.
     """
     from relay_layout.lower.library.link import link_command
+    from topi_ext.tune.measuring.workplace import Workplace
 
-    return _measuring(target).elsewhere(
-        cpu=f"rpc:{remote.key}",
-        link=link_command(target.cross_triple),
-        remote=remote,
-        tell=tell,
-        watch=watch,
-        **{"builders": host.cpu_count(), **options},
+    place = Workplace(
+        f"rpc:{remote.key}",
+        link_command(target.cross_triple),
+        remote,
+        builders or host.cpu_count(),
+        tell,
+        watch,
+        stop,
     )
+    return _measuring(target).measurer(place, timing)
 
 
 def core_model(target: BuildTarget) -> "KernelModel":

@@ -14,8 +14,8 @@ from typing import Any
 from tvm.target import Target
 
 from relay_layout.errors import InputError
-from relay_layout.targets import dense
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel
+from relay_layout.targets.matrix_products import product_workload
 from relay_layout.targets.target_strings import description_of, is_target_string
 from relay_layout.tuning.autotvm import AutoTvmRecord, is_extent, tensor_of
 from topi_ext.dtypes import DTYPE_BYTES
@@ -140,7 +140,7 @@ def _dense(record: AutoTvmRecord) -> Translation:
     (out_channels, again), _ = tensor_of(weight, 2)
     if channels != again:
         raise InputError(f"a matrix of {again} rows where the data has {channels} columns")
-    workload = dense.product_workload((rows, channels), out_channels, _dtype(dtype), _dtype(out_dtype))
+    workload = product_workload((rows, channels), out_channels, _dtype(dtype), _dtype(out_dtype))
     return Translation(workload, {"tile_pixels": record.inner("tile_y") or 1})
 
 

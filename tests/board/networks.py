@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.models import Network, build, export_onnx, names, to_onnx
+from relay_layout.models import Network, build, export_onnx, to_onnx
 from relay_layout.runtime.remote import open_session
 from topi_ext.tune.measuring.tracker import RemoteDevice
 
@@ -20,9 +20,6 @@ Arrays = Mapping[str, np.ndarray]
 
 TARGET = "aarch64-cortex-a76"
 LAYOUTS = ("NHWC", "NCHW8c")
-PRECISIONS = ("float32", "float16", "int8")
-"""Of the networks: as they are, converted by ONNX Runtime's tools, and quantized by them."""
-
 TOLERANCE = 1e-3
 """Largest difference allowed in float32, as a share of an output's largest number."""
 
@@ -55,9 +52,9 @@ def by_onnx_runtime(model: Path, image: np.ndarray, *, optimized: bool = True) -
 
 
 def exported(network: Network, precision: str, folder: Path) -> Path:
-    """The network as an ONNX file in one of :data:`PRECISIONS`; float16 ones take and give float16.
+    """The network as an ONNX file: in float32, or made float16 or int8 by the tools of ONNX Runtime.
 
-    A file that ``folder`` holds already is that of the same network.
+    Those of float16 take and give float16. A file that ``folder`` holds already is that of the same network.
     """
     path = folder / f"{network.name}-{precision}.onnx"
     if path.exists():
@@ -274,21 +271,3 @@ def _windows(case: Mapping[str, Any], data: np.ndarray, weight: np.ndarray) -> n
     if case["bias"]:
         found += _bias(case)
     return np.maximum(found, 0.0) if case["relu"] else found
-
-
-__all__ = [
-    "LAYOUTS",
-    "PRECISIONS",
-    "TARGET",
-    "TOLERANCE",
-    "convolutions_by_definition",
-    "convolutions_module",
-    "definition_error",
-    "integers_module",
-    "largest_error",
-    "names",
-    "network_error",
-    "on_board",
-    "random_convolution",
-    "small",
-]

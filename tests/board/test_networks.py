@@ -7,7 +7,7 @@ import pytest
 
 import relay_layout
 from relay_layout.errors import ArtifactError
-from relay_layout.models import build
+from relay_layout.models import build, names
 from relay_layout.runtime.remote import open_session
 from tests.attention_graphs import random_attention
 from tests.board.networks import (
@@ -16,7 +16,6 @@ from tests.board.networks import (
     TOLERANCE,
     convolutions_by_definition,
     convolutions_module,
-    names,
     network_error,
     on_board,
     random_convolution,

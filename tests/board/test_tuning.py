@@ -15,8 +15,9 @@ from relay_layout.tuning.measurers import remote_measurer
 from tests.board.servers import Boards
 from topi_ext.processor import processor_of
 from topi_ext.tune.measuring import boards as board_runner
-from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.timing import Timing
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
@@ -60,23 +61,20 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def measurer(boards: Boards, told: list[str], patient: None) -> Iterator[KernelMeasurer]:
+def measurer(boards: Boards, told: list[str], patient: None) -> Iterator[CpuMeasurer]:
     boards.wait_for(2)
-    measurer = KernelMeasurer(
+    measurer = CpuMeasurer(
         TARGET,
+        Workplace("rpc:emulated", link_command("aarch64-linux-gnu"), remote=boards.remote, tell=told.append),
         threads=1,
-        cpu="rpc:emulated",
-        link=link_command("aarch64-linux-gnu"),
-        remote=boards.remote,
         # Emulated boards are slow where the machine is busy.
         timing=Timing(1, 1, build_timeout=120.0, run_timeout=30.0),
-        tell=told.append,
     )
     with closing(measurer):
         yield measurer
 
 
-def test_both_boards_are_used(boards: Boards, measurer: KernelMeasurer) -> None:
+def test_both_boards_are_used(boards: Boards, measurer: CpuMeasurer) -> None:
     # Boards of tests before this one may be gone.
     places = range(len(boards.servers))
     before = [boards.sessions(place) for place in places]
@@ -90,7 +88,7 @@ def test_both_boards_are_used(boards: Boards, measurer: KernelMeasurer) -> None:
 
 @pytest.mark.parametrize("loss", ["kill", "stall"])
 def test_losing_a_board_while_tuning_costs_nothing(
-    boards: Boards, measurer: KernelMeasurer, told: list[str], tmp_path: Path, loss: str
+    boards: Boards, measurer: CpuMeasurer, told: list[str], tmp_path: Path, loss: str
 ) -> None:
     def lose_once(state: TuneProgress) -> None:
         if state.trials == 1:

@@ -9,7 +9,7 @@ from relay_layout.errors import InputError, TargetError
 from relay_layout.host import cpu_count
 from relay_layout.targets import resolve, resolve_target
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
-from relay_layout.targets.dense import product_workload
+from relay_layout.targets.matrix_products import product_workload
 from topi_ext.workload import ConvolutionWorkload
 
 

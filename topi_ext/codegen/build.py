@@ -20,10 +20,9 @@ from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
 from topi_ext.codegen.differences import keep_differences
-from topi_ext.codegen.divisors import divide_by_no_zero
 from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
-from topi_ext.codegen.identities import begin_with_infinity
+from topi_ext.codegen.infinite_extremes import begin_with_infinity
 from topi_ext.codegen.interleave import interleave_stores
 from topi_ext.codegen.let_bindings import choose_numbers, flatten_bindings, hide_floats
 from topi_ext.codegen.llvm_functions import import_functions
@@ -33,6 +32,7 @@ from topi_ext.codegen.remainders import hide_remainders
 from topi_ext.codegen.rounded_bytes import lower_rounded_bytes
 from topi_ext.codegen.scopes import START, SUMS
 from topi_ext.codegen.task_memory import KEEP, allocate_once
+from topi_ext.codegen.zero_divisors import divide_by_no_zero
 from topi_ext.ir import VOLATILE, holds, nodes_of
 from topi_ext.processor import is_aarch64
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tvm import te, tirx
 
-from topi_ext.codegen.identities import EXTREME
+from topi_ext.codegen.infinite_extremes import INFINITE
 
 
 def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bool) -> te.Tensor:
@@ -20,7 +20,8 @@ def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bo
         places = {**dict(zip(kept, index, strict=True)), **reduced}
         return reduce(data(*(places[axis] for axis in range(len(data.shape)))), axis=list(reduced.values()))
 
-    return te.compute([1 if axis in reduced else data.shape[axis] for axis in kept], element, name=EXTREME)
+    shape = [1 if axis in reduced else data.shape[axis] for axis in kept]
+    return te.compute(shape, element, name="extreme", attrs={INFINITE: 1})
 
 
 def first_place(data: te.Tensor, keepdims: bool, *, largest: bool) -> te.Tensor:

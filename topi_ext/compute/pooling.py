@@ -7,15 +7,15 @@ from typing import Any
 
 from tvm import te, tirx
 
-from topi_ext.codegen.identities import MAXIMA
+from topi_ext.codegen.infinite_extremes import INFINITE
 from topi_ext.compute.padding import PADDING
 from topi_ext.extents import as_int, fixed, simplified
 from topi_ext.indexing import logical_extent, physical_axes
-from topi_ext.other_workloads import PoolingWorkload
+from topi_ext.other_workloads import AVERAGE_POOL, MAX_POOL, PoolingWorkload
 from topi_ext.workload import ANNOTATION
 
-COLUMNS = "_columns"
-"""What the name of the block ends with whose elements are the columns of windows."""
+COLUMNS = "topi_ext.pooled_columns"
+"""Annotation of the block whose elements are the columns of windows."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def max_pool2d(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> t
     dtype = str(data.dtype)
     lowest = tirx.const(-math.inf, dtype) if "float" in dtype else tirx.min_value(dtype)
     if _is_by_rows(pooling):
-        return by_rows(data, MAXIMA, pooling, out_shape, te.max, lowest, clamp)
+        return by_rows(data, MAX_POOL, pooling, out_shape, te.max, lowest, clamp)
 
     def element(window: "_Window") -> tirx.Expr:
         index, inside = window.position(clamp=clamp)
@@ -51,7 +51,7 @@ def max_pool2d(data: te.Tensor, pooling: Pooling, out_shape: Sequence[Any]) -> t
             value = tirx.if_then_else(inside, value, lowest)
         return te.max(value, axis=window.axes)
 
-    return _pool(data, MAXIMA, element, pooling, out_shape)
+    return _pool(data, MAX_POOL, element, pooling, out_shape)
 
 
 def avg_pool2d(
@@ -65,9 +65,9 @@ def avg_pool2d(
 
     if _is_by_rows(pooling):
         zero = tirx.const(0, data.dtype)
-        total = by_rows(data, "avg_pool2d", pooling, out_shape, te.sum, zero, clamp=False)
+        total = by_rows(data, AVERAGE_POOL, pooling, out_shape, te.sum, zero, clamp=False)
     else:
-        total = _pool(data, "avg_pool2d", element, pooling, out_shape)
+        total = _pool(data, AVERAGE_POOL, element, pooling, out_shape)
     axes = physical_axes(pooling.layout)
     spatial = {name: place for place, (name, factor) in enumerate(axes) if name in "HW" and not factor}
 
@@ -124,17 +124,22 @@ def by_rows(
             value = tirx.if_then_else(tirx.all(row >= 0, row < height), value, neutral)
         return combine(value, axis=[tap])
 
-    rows = te.compute([*out_shape[:across], width], column, name=f"{operator}{COLUMNS}")
+    columns = te.compute(
+        [*out_shape[:across], width],
+        column,
+        name=f"{operator}_columns",
+        attrs={COLUMNS: 1, **_marks(operator)},
+    )
     beside = te.reduce_axis((0, taps_across), "rw")
     read = _elements_read(pooling, 1, out_shape[across])
 
     def bordered(*index: Any) -> tirx.Expr:
         pixel = index[across] - left
         inside = tirx.all(pixel >= 0, pixel < width)
-        return tirx.if_then_else(inside, rows(*index[:across], pixel), neutral)
+        return tirx.if_then_else(inside, columns(*index[:across], pixel), neutral)
 
     has_border = left or not _at_most(read, width)
-    source = te.compute([*out_shape[:across], read], bordered, name=PADDING) if has_border else rows
+    source = te.compute([*out_shape[:across], read], bordered, name=PADDING) if has_border else columns
 
     def window(*index: Any) -> tirx.Expr:
         pixel = index[across] * pooling.strides[1] + beside * step_across
@@ -228,8 +233,8 @@ def _at_most(left: Any, right: Any) -> bool:
     return isinstance(excess, int) and excess <= 0
 
 
-def _described(data: te.Tensor, operator: str, pooling: Pooling) -> dict[str, str]:
-    """The annotation that says what a block computes."""
+def _described(data: te.Tensor, operator: str, pooling: Pooling) -> dict[str, Any]:
+    """The annotations that say what a block computes."""
     channels: Any = as_int(logical_extent(pooling.layout, data.shape, "C"))
     if not isinstance(channels, int):
         channels = str(channels)
@@ -241,4 +246,9 @@ def _described(data: te.Tensor, operator: str, pooling: Pooling) -> dict[str, st
         layout=pooling.layout,
         dtype=str(data.dtype),
     )
-    return {ANNOTATION: workload.to_json()}
+    return {ANNOTATION: workload.to_json(), **_marks(operator)}
+
+
+def _marks(operator: str) -> dict[str, int]:
+    """The annotations of all blocks that reduce."""
+    return {INFINITE: 1} if operator == MAX_POOL else {}

@@ -343,6 +343,7 @@ def polynomial(coefficients: Sequence[float], value: Any, dtype: str = "float32"
 
 
 def elementwise(data: te.Tensor, element: Callable[[Any], Any], name: str) -> te.Tensor:
+    """``element`` of each float32 element, which it may read several times."""
     return te.compute(data.shape, lambda *index: bound(data(*index), element), name=name)
 
 

@@ -2,9 +2,9 @@
 
 import json
 
-from topi_ext.cuda.depthwise import DepthwiseKnobs
-from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, nhwc_class, nhwc_convolution
 
 Kernel = tuple[GemmConvolution, GemmKnobs | WinogradGemmKnobs] | tuple[DepthwiseConvolution, DepthwiseKnobs]

@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from topi_ext.cuda.depthwise import (
+from topi_ext.cuda.depthwise_knobs import (
     VECTORS,
     DepthwiseKnobs,
     Weights,

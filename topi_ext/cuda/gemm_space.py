@@ -16,7 +16,7 @@ import numpy as np
 
 from topi_ext.cuda.codegen.wgmma import GROUP, GROUP_ROWS, WGMMA_DTYPES
 from topi_ext.cuda.compute.implicit_gemm import padded
-from topi_ext.cuda.knobs import (
+from topi_ext.cuda.gemm_knobs import (
     LANE_COLUMNS,
     LANE_ROWS,
     MOST_REGISTERS,
@@ -160,7 +160,7 @@ def cheapest_gemm(workload: GemmConvolution, multiprocessor: Multiprocessor) -> 
 
 def _holds(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor) -> Any:
     """Is there place for a block, and work for all slices? Said of many in one go, it leaves few that
-    :func:`~topi_ext.cuda.knobs.misfit` must look at.
+    :func:`~topi_ext.cuda.gemm_knobs.misfit` must look at.
     """
     used = registers(workload, knobs, multiprocessor)
     holds = shared_bytes(workload, knobs, multiprocessor) <= multiprocessor.block_shared_bytes

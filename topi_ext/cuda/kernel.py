@@ -19,14 +19,14 @@ from topi_ext.cuda.compute.winograd import (
     transformed_products,
     winograd_products,
 )
-from topi_ext.cuda.depthwise import DepthwiseKnobs, check_depthwise
-from topi_ext.cuda.knobs import GemmKnobs, check
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs, check_depthwise
+from topi_ext.cuda.gemm_knobs import GemmKnobs, check
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.schedule.depthwise import schedule_depthwise
 from topi_ext.cuda.schedule.elementwise import schedule_elementwise
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product
 from topi_ext.cuda.schedule.winograd import schedule_transform
-from topi_ext.cuda.winograd import WinogradGemmKnobs, check_winograd, product_of
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, check_winograd, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 

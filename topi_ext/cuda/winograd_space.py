@@ -11,7 +11,7 @@ from math import ceil
 
 from topi_ext.cuda.gemm_space import LATENCY_CYCLES, cheapest_gemm, gemm_knobs, gemm_us
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.winograd import (
+from topi_ext.cuda.winograd_knobs import (
     MOST_ELEMENTS,
     TransformThreads,
     WinogradGemmKnobs,

@@ -11,8 +11,8 @@ from tvm.target import Target
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.annotation import Kernel, described_kernel
-from topi_ext.cuda.depthwise import DepthwiseKnobs
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, multiprocessor_of
 from topi_ext.cuda.schedule.depthwise import schedule_depthwise
 from topi_ext.cuda.schedule.elementwise import schedule_elementwise
@@ -22,7 +22,7 @@ from topi_ext.cuda.schedule.reductions import schedule_reduction
 from topi_ext.cuda.schedule.rows import schedule_rows
 from topi_ext.cuda.schedule.single_terms import without_single_terms
 from topi_ext.cuda.schedule.winograd import schedule_transform
-from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.ir import nodes_of
 from topi_ext.kernel_choice import KernelChoice

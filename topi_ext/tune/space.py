@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.tune.models.feature_table import features_of_knobs, features_of_workload

@@ -97,6 +97,9 @@ class _Side:
 
 
 def branch(node: Node, around: Surroundings) -> list[Value]:
+    """The results of an If: of a side that is known to be taken, of both and a choice between these where
+    that is cheap, else of a branch at run time.
+    """
     condition, bodies = node.input(0), around.bodies
     if isinstance(condition, np.ndarray):
         return _taken(node, around, "then_branch" if single(condition).item() else "else_branch")

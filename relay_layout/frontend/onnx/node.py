@@ -157,6 +157,10 @@ class Node:
         """An extent that operators may be given: a number or, if it depends on the data, a variable."""
         return self.counts.plain(extent, identifier(f"{self.outputs[0]}_extent"))
 
+    def places(self, extent: Extent, dtype: str = "int64") -> Any:
+        """The numbers from 0 on that are below an extent, which may depend on the data."""
+        return self.emit(relax.op.arange(0, self.plain(extent), 1, dtype), "places")
+
     def is_natural(self, index: int) -> bool:
         """Whether an input is known to hold no negative numbers."""
         return self.signs.is_natural(self.input(index))

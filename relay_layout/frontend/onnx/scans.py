@@ -18,6 +18,7 @@ _HOW = "axes", "directions"
 
 
 def scan(node: Node, around: Surroundings) -> list[Value]:
+    """The results of a Scan, written out where it is short. Unsupported for one of opset 8."""
     if node.opset < 9:
         raise Unsupported(f"is that of opset 8, {REFUSED}: export the model with opset 9 or newer")
     body = Body(node.attributes["body"], around)

@@ -48,8 +48,8 @@ def input_tensors(program: Any) -> list[Any]:
     names = set(input_names(program))
     return [
         node
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in names and isinstance(node.meta.get("val"), torch.Tensor)
+        for node in program.graph.find_nodes(op="placeholder")
+        if node.name in names and isinstance(node.meta.get("val"), torch.Tensor)
     ]
 
 
@@ -89,7 +89,7 @@ def without_constants(program: Any) -> Any:
 
 def check_arguments(program: Any, label: str) -> None:
     """ModelError where the program takes or gives anything but tensors, or writes to what is not its own."""
-    held = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    held = {node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")}
     for name in input_names(program):
         if not isinstance(held.get(name), torch.Tensor):
             raise ModelError(

@@ -50,7 +50,7 @@ def settled(program: Any, label: str) -> Any:
     """The decomposed program with branches and loops written out, or as calls of the above."""
     if not any(node.target in CONTROL_FLOW for node in all_nodes(program)):
         return program
-    inputs = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = program.graph.find_nodes(op="placeholder")
     values = dict(constants_of(program))
     writer = _Main(torch.nn.Module(), WrittenOut(label))
     given = []
@@ -176,7 +176,7 @@ class _Main:
         Of those, numbers and what is known are in the graph.
         """
         inner = _Inner(torch.nn.Module(), self._written_out)
-        parameters = [node for node in module.graph.nodes if node.op == "placeholder"]
+        parameters = module.graph.find_nodes(op="placeholder")
         given: list[Any] = [inner.placeholder(node) for node in parameters[: len(own)]]
         taken = []
         for node, operand in zip(parameters[len(own) :], operands, strict=True):

@@ -52,7 +52,7 @@ def declared_orders(program: Any) -> tuple[list[list[int]], list[list[int]]]:
 
     Strides that are no order, as those of a slice, declare the plain one.
     """
-    held = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    held = {node.name: node.meta["val"] for node in program.graph.find_nodes(op="placeholder")}
     inputs = [_order(held[name]) for name in input_names(program)]
     return inputs, [_order(value) for value in outputs(program)]
 

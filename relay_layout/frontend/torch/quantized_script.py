@@ -12,8 +12,6 @@ from torch.nn import functional
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.quantized_cells import RECURRENT, Cell
 
-_INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
-
 _DTYPES = {12: torch.int8, 13: torch.uint8, 14: torch.int32}
 """PyTorch's numbers of dtypes, as scripts hold them."""
 

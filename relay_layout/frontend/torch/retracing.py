@@ -45,7 +45,7 @@ def retraced(program: Any, table: Mapping[Any, Rule]) -> Any:
     :class:`Unsuited` for programs whose changes of tensors are seen elsewhere, for those that hold functions,
     and where the data decide sizes.
     """
-    inputs = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = program.graph.find_nodes(op="placeholder")
     modes = [node.meta["val"].fake_mode for node in inputs if isinstance(node.meta.get("val"), FakeTensor)]
     if not modes or counted_by_data(program):
         raise Unsuited
@@ -350,7 +350,7 @@ def _example(extent: Any) -> int:
 def with_module(program: Any, module: Any, inputs: list[Any]) -> Any:
     """``module`` as an exported program with the inputs of ``program``."""
     graph = module.graph
-    given = [node for node in graph.nodes if node.op == "placeholder"]
+    given = graph.find_nodes(op="placeholder")
     names = {old.name for old in inputs}
     for node in graph.nodes:
         if node.name in names and node.op != "placeholder":

@@ -55,8 +55,9 @@ from relay_layout.lower.legalize.scattering import scatter_elements_call, scatte
 from relay_layout.lower.legalize.sorting import median_call, sort_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
 from relay_layout.ops.channel_norms import channel_norm_call
-from relay_layout.targets import CpuTarget, dense
+from relay_layout.targets import CpuTarget
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
+from relay_layout.targets.matrix_products import ROWS, product_workload
 from topi_ext import compute
 from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
@@ -117,7 +118,7 @@ def _products(target: CpuTarget | None) -> Legalizer:
 
         def product(rows: Expression) -> Expression:
             shape = shape_of(rows) or ()
-            workload = dense.product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
+            workload = product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
             form = target.float_form(workload) if target is not None and is_static(shape) else workload
             return call_form(builder, "dense", form, rows, matrices.packed(weight, form))
 
@@ -134,7 +135,7 @@ def _is_dense(data: Expression, weight: Expression) -> bool:
         isinstance(weight, Constant)
         and rows is not None
         and matrix is not None
-        and len(rows) in dense.ROWS
+        and len(rows) in ROWS
         and len(matrix) == 2
         and isinstance(rows[-1], int)
         and str(data.ty.dtype) == str(weight.ty.dtype)

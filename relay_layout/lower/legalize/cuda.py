@@ -52,7 +52,7 @@ from topi_ext.cuda.compute.winograd import (
     transformed_products,
     winograd_products,
 )
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.indexing import physical_axes
 

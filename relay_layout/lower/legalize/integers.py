@@ -30,7 +30,7 @@ from relay_layout.lower.legalize.convolutions import (
     has_dynamic_images,
     stored_weight,
 )
-from relay_layout.targets import dense
+from relay_layout.targets.matrix_products import ROWS, product_workload
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
 from topi_ext.word_forms import integer_form
@@ -107,10 +107,10 @@ class IntegerMutator(PyExprMutator):
         shape = shape_of(rows) or ()
         if not isinstance(matrix, Constant) or not is_static(shape) or len(shape_of(matrix) or ()) != 2:
             return None
-        if len(shape) not in dense.ROWS:
+        if len(shape) not in ROWS:
             return None
         weight = constant_array(matrix).T[:, :, None, None]
-        workload = dense.product_workload(shape, weight.shape[0], "uint8", "int32")
+        workload = product_workload(shape, weight.shape[0], "uint8", "int32")
         return self.kernel(workload, rows, weight, 0)
 
 

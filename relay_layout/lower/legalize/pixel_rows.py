@@ -42,7 +42,8 @@ from relay_layout.lower.legalize.row_blocks import is_by_blocks
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
 from relay_layout.polynomials import provably_equal
-from relay_layout.targets import CpuTarget, dense
+from relay_layout.targets import CpuTarget
+from relay_layout.targets.matrix_products import product_workload
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import nodes_of
 from topi_ext.knobs import ConvolutionKnobs
@@ -247,7 +248,7 @@ def _of_bytes(rows: Expression, weight: np.ndarray, dtype: str) -> relax.Call:
 
 def _product_workload(elements: int, columns: int, dtype: str) -> ConvolutionWorkload:
     """The product of a typical number of rows of so many elements by a matrix."""
-    return dense.product_workload((1, TYPICAL_ROWS, 1, elements), columns, dtype)
+    return product_workload((1, TYPICAL_ROWS, 1, elements), columns, dtype)
 
 
 def _of_rows(pointwise: ConvolutionWorkload, spatial: str) -> ConvolutionWorkload:

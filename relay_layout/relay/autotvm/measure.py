@@ -177,26 +177,24 @@ class MeasureOption:
 
         builder, runner = self.builder, self.runner
         usual = USUAL_OF_GPUS if isinstance(target, CudaTarget) else USUAL
-        options: dict[str, Any] = {
-            "timing": Timing(
-                runner.repeat,
-                runner.min_repeat_ms or usual.min_repeat_ms,
-                builder.timeout or usual.build_timeout,
-                runner.timeout or usual.run_timeout,
-            )
-        }
-        if builder.n_parallel is not None:
-            options["builders"] = builder.n_parallel
+        timing = Timing(
+            runner.repeat,
+            runner.min_repeat_ms or usual.min_repeat_ms,
+            builder.timeout or usual.build_timeout,
+            runner.timeout or usual.run_timeout,
+        )
+        builders = builder.n_parallel
         if isinstance(runner, RPCRunner):
             remote = RemoteDevice(runner.host, runner.port, runner.key)
             # Boards go back to the tracker after each task.
-            with closing(remote_measurer(target, remote, tell=print, **options)) as measurer:
-                yield measurer
+            boards = remote_measurer(target, remote, tell=print, timing=timing, builders=builders)
+            with closing(boards):
+                yield boards
             return
         if self._here is None or self._here[0] is not target:
             if self._here is not None:
                 self._here[2]()
-            measurer = local_measurer(target, **options)
+            measurer = local_measurer(target, timing=timing, builders=builders)
             self._here = target, measurer, weakref.finalize(self, measurer.close)
         yield self._here[1]
 

@@ -7,21 +7,22 @@ from tvm import relax, topi
 from relay_layout.ir import Expression
 from relay_layout.relay.operators import losses
 from relay_layout.relay.operators.attributes import Attributes
+from relay_layout.relay.operators.axis_arguments import axis_of
 from relay_layout.relay.operators.direct import Field, direct, plain
-from relay_layout.relay.operators.normalization import axis_of, check_vectors, vector_types
+from relay_layout.relay.operators.normalization import check_vectors, vector_types
 from relay_layout.relay.operators.operator import Operator, Scope, rank_of
 
 
 def _prelu(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     data, alpha = operands
-    axis = axis_of(attributes, rank_of(data))
+    axis = axis_of(attributes.axis, rank_of(data))
     check_vectors(data, (alpha,), axis, "alpha")
     return relax.op.nn.prelu(data, alpha, axis)
 
 
 def _fast_softmax(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     data = operands[0]
-    axis = axis_of(attributes, rank_of(data))
+    axis = axis_of(attributes.axis, rank_of(data))
     return scope.builder.call_te(
         lambda tensor: topi.nn.fast_softmax(tensor, axis), data, primfunc_name_hint="fast_softmax"
     )

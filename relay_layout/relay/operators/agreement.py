@@ -33,7 +33,7 @@ def broadcast(shapes: Shapes, given: Attributes) -> Iterable[Sequence[Place]]:
 
 
 def alike(shapes: Shapes, given: Attributes) -> Iterable[Sequence[Place]]:
-    """All axes."""
+    """All axes, those at the same place counted from the first."""
     for axis in range(min(map(len, shapes), default=0)):
         yield [(operand, axis) for operand in range(len(shapes))]
 

@@ -17,7 +17,7 @@ from relay_layout.relay.operators.convolution_geometry import (
     shape_attributes,
     weight_type,
 )
-from relay_layout.relay.operators.direct import plain, relax_function
+from relay_layout.relay.operators.direct import named_attributes, plain, relax_function
 from relay_layout.relay.operators.operator import Build, Export, Operator, Scope, extents
 from relay_layout.relay.operators.windows import SPATIAL, numbers, reordered
 
@@ -116,7 +116,7 @@ def _export(rank: int, relax_name: str, *, transposed: bool = False) -> Export:
         attributes = call.attrs
         names = ["strides", "padding", "dilation", "groups", "data_layout", "kernel_layout"]
         names += ["output_padding"] if transposed else []
-        values = {name: plain(getattr(attributes, name)) for name in names}
+        values = named_attributes(call, *names)
         out_layout = plain(attributes.out_layout) or ""
         values["out_layout"] = "" if out_layout == values["data_layout"] else out_layout
         values["out_dtype"] = str(attributes.out_dtype) if attributes.out_dtype else None

@@ -35,8 +35,9 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-DTYPE = Field("out_dtype", lambda dtype: dtype or None, lambda dtype: str(dtype) if dtype else None)
-"""``out_dtype``: what Relay leaves open, Relax infers from the operands."""
+def named_attributes(call: relax.Call, *names: str) -> dict[str, Any]:
+    """Attributes of a Relax call that Relay calls and means the same."""
+    return {name: plain(getattr(call.attrs, name)) for name in names}
 
 
 def relax_function(name: str) -> Callable[..., Expression]:

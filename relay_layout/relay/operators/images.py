@@ -6,11 +6,10 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from relay_layout.errors import ModelError
-from relay_layout.ir import Expression, dtype_of, is_static
+from relay_layout.ir import Expression, dtype_of
 from relay_layout.relay.operators import resizing
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain
-from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of
+from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, numbers_of, rank_of
 from relay_layout.relay.operators.resizing import checked_layout, one_of
 from relay_layout.relay.operators.windows import full_padding, positive
 
@@ -143,8 +142,8 @@ def _affine_grid(scope: Scope, operands: Sequence[Expression], attributes: Attri
 
 
 def _export_affine_grid(call: relax.Call) -> Exported | None:
-    size = plain(call.args[1].values) if isinstance(call.args[1], relax.ShapeExpr) else ()
-    if not call.attrs.align_corners or len(size) != 2 or not is_static(size):
+    size = numbers_of(call.args[1])
+    if not call.attrs.align_corners or size is None or len(size) != 2:
         return None
     return Exported([call.args[0]], {"target_shape": size})
 

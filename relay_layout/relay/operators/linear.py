@@ -9,7 +9,8 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, dtype_of, is_static, shape_of
 from relay_layout.relay.operators.agreement import matrices, vector_along_axis
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.normalization import axis_of, check_vectors, vector_types
+from relay_layout.relay.operators.axis_arguments import axis_of
+from relay_layout.relay.operators.normalization import check_vectors, vector_types
 from relay_layout.relay.operators.operator import Operator, Scope, along, extents, rank_of
 from relay_layout.relay.operators.windows import count
 from relay_layout.relay.syntax.tree import RelayType, TensorType
@@ -133,7 +134,7 @@ def _dense_pack(scope: Scope, operands: Sequence[Expression], attributes: Attrib
 def _bias_add(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
     data, bias = operands
     rank = rank_of(data)
-    axis = axis_of(attributes, rank)
+    axis = axis_of(attributes.axis, rank)
     check_vectors(data, (bias,), axis, "bias")
     return relax.op.add(data, along(bias, axis, rank))
 

@@ -8,7 +8,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, known_to_differ
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain
+from relay_layout.relay.operators.direct import named_attributes
 from relay_layout.relay.operators.operator import Build, Operator, Scope, extents, scalar_like
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -40,7 +40,7 @@ def _nll_loss(scope: Scope, operands: Sequence[Expression], attributes: Attribut
 def _export_nll_loss(call: relax.Call) -> Mapping[str, Any] | None:
     if len(call.args) != 3:
         return None
-    return {name: plain(getattr(call.attrs, name)) for name in ("reduction", "ignore_index")}
+    return named_attributes(call, "reduction", "ignore_index")
 
 
 ROWS = (

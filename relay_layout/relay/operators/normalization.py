@@ -8,20 +8,13 @@ from tvm import relax, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, is_static
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain
+from relay_layout.relay.operators.axis_arguments import axis_of, integers
+from relay_layout.relay.operators.direct import named_attributes
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar_like
 from relay_layout.relay.operators.windows import count
 from relay_layout.relay.syntax.tree import RelayType, TensorType
 
 _VECTORS = "axis={axis}, epsilon=1e-5, center=True, scale=True"
-
-
-def axis_of(attributes: Mapping[str, Any], rank: int) -> int:
-    """The attribute ``axis`` as a number from 0; ModelError where there is no such axis."""
-    axis = int(attributes["axis"])
-    if not -rank <= axis < rank:
-        raise ModelError(f"axis is {axis}; the data has {rank} dimensions")
-    return axis % rank
 
 
 def vector_types(*positions: int) -> Callable[..., Mapping[int, RelayType]]:
@@ -31,7 +24,7 @@ def vector_types(*positions: int) -> Callable[..., Mapping[int, RelayType]]:
         data = known[0]
         if not isinstance(data, TensorType):
             return {}
-        extent = data.shape[axis_of(attributes, len(data.shape))]
+        extent = data.shape[axis_of(attributes.axis, len(data.shape))]
         return dict.fromkeys(positions, TensorType((extent,), data.dtype))
 
     return types
@@ -50,7 +43,7 @@ def check_vectors(data: Expression, vectors: Sequence[Expression], axis: int, na
 
 
 def _batch_norm(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
-    axis = axis_of(attributes, rank_of(operands[0]))
+    axis = axis_of(attributes.axis, rank_of(operands[0]))
     check_vectors(operands[0], operands[1:], axis, "gamma beta moving_mean moving_var")
     return relax.op.nn.batch_norm(
         *operands,
@@ -65,7 +58,7 @@ def _batch_norm(scope: Scope, operands: Sequence[Expression], attributes: Attrib
 def _export_batch_norm(call: relax.Call) -> Mapping[str, Any] | None:
     if bool(call.attrs.training):
         return None
-    return {name: plain(getattr(call.attrs, name)) for name in ("axis", "epsilon", "center", "scale")}
+    return named_attributes(call, "axis", "epsilon", "center", "scale")
 
 
 def _affine(
@@ -76,7 +69,7 @@ def _affine(
     def build(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -> Expression:
         data, gamma, beta = operands
         rank = rank_of(data)
-        axis = axis_of(attributes, rank)
+        axis = axis_of(attributes.axis, rank)
         check_vectors(data, (gamma, beta), axis, "gamma beta")
         # Lowering multiplies by gamma and adds beta whatever the flags of the Relax operator say.
         gamma = gamma if attributes.scale else relax.op.ones_like(gamma)
@@ -128,10 +121,8 @@ def _has_axes(
             return None
         if axes != wanted(axis, rank) or rank_of(call.args[1]) != 1:
             return None
-        values = {name: plain(getattr(call.attrs, name)) for name in ("epsilon", "center", "scale")}
-        if hasattr(call.attrs, "num_groups"):
-            values["num_groups"] = plain(call.attrs.num_groups)
-        return values | {"axis": axis}
+        names = ["epsilon", "center", "scale", *(["num_groups"] if hasattr(call.attrs, "num_groups") else [])]
+        return named_attributes(call, *names) | {"axis": axis}
 
     return export
 
@@ -140,11 +131,8 @@ def _l2_normalize(scope: Scope, operands: Sequence[Expression], attributes: Attr
     """x / sqrt(max(sum(x * x), eps)), the sum over ``axis``, or over all axes if there are none."""
     data = operands[0]
     rank = rank_of(data)
-    given = attributes.axis if attributes.axis is not None else ()
-    given = (given,) if isinstance(given, int) else given
-    if len(given) > rank or not all(isinstance(axis, int) and -rank <= axis < rank for axis in given):
-        raise ModelError(f"axis is {list(given)[:8]}; the data has {rank} dimensions")
-    axes = sorted({axis % rank for axis in given}) or None
+    given = () if attributes.axis is None else integers(attributes.axis, "axis")
+    axes = sorted({axis_of(axis, rank) for axis in given}) or None
     total = relax.op.sum(relax.op.multiply(data, data), axes, keepdims=True)
     length = relax.op.sqrt(relax.op.maximum(total, scalar_like(attributes.eps, data)))
     return relax.op.divide(data, length)
@@ -156,7 +144,7 @@ def _lrn(scope: Scope, operands: Sequence[Expression], attributes: Attributes) -
     if size % 2 == 0:
         raise ModelError(f"size is {size}; it must be odd")
     rank = rank_of(data)
-    axis = axis_of(attributes, rank)
+    axis = axis_of(attributes.axis, rank)
     if rank != 4 or axis not in (1, 3):
         raise ModelError(f"axis is {axis} of {rank} dimensions; lrn takes axis 1 or 3 of 4")
     return scope.builder.call_te(

@@ -127,6 +127,7 @@ def static_extents(value: Expression) -> tuple[int, ...]:
 
 
 def rank_of(value: Expression) -> int:
+    """How many dimensions a typed value has. ValueError where that is not known."""
     return len(extents(value))
 
 

@@ -1,4 +1,4 @@
-"""Padding."""
+"""Operators of Relay that pad by numbers of elements that are known: nn.pad and nn.mirror_pad."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -9,7 +9,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, Extent, is_static, operator_name, shape_of
 from relay_layout.layout import Layout
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain, relax_function
+from relay_layout.relay.operators.direct import named_attributes, plain, relax_function
 from relay_layout.relay.operators.operator import Build, Export, Operator, Scope, extents
 from relay_layout.relay.operators.windows import (
     SPATIAL,
@@ -121,13 +121,11 @@ def _pad_width(layout: Layout, padding: Sequence[int], rank: int) -> list[int]:
 
 def _export_pool(rank: int, averages: bool) -> Export:
     def export(call: relax.Call) -> Mapping[str, Any] | None:
-        attributes = call.attrs
-        if not _keeps_layout(attributes):
+        if not _keeps_layout(call.attrs):
             return None
         names = ["pool_size", "strides", "dilation", "padding", "layout", "ceil_mode"]
-        values = {name: plain(getattr(attributes, name)) for name in names}
-        if averages:
-            values["count_include_pad"] = plain(attributes.count_include_pad)
+        names += ["count_include_pad"] if averages else []
+        values = named_attributes(call, *names)
         return values if not values["ceil_mode"] else _without_late_windows(values, call, rank)
 
     return export

@@ -15,6 +15,7 @@ from relay_layout.ir import (
     dtype_of,
     known_to_differ,
 )
+from relay_layout.relay.operators.axis_arguments import axis_of
 from relay_layout.relay.operators.fixed_point import (
     TONEAREST,
     UPWARD,
@@ -99,11 +100,9 @@ def _check_rank(value: Expression, what: str, scalar_only: bool) -> None:
         raise ModelError(f"{what} is {wanted}, not a tensor of {rank} dimensions")
 
 
-def axis_of(axis: int, rank: int, what: str = "axis") -> int:
-    """An axis counted from the front; 0 for a tensor without dimensions."""
-    if not -max(rank, 1) <= axis < max(rank, 1):
-        raise ModelError(f"{what} {axis} is out of range for {rank} dimensions")
-    return axis % max(rank, 1)
+def channel_axis(axis: int, data: Expression, name: str = "axis") -> int:
+    """An axis of ``data`` counted from the front; 0 for a tensor without dimensions."""
+    return axis_of(axis, max(rank_of(data), 1), name)
 
 
 def channelwise(value: Expression, axis: int, data: Expression) -> Expression:
@@ -149,7 +148,7 @@ def requantize(
     if compute_dtype not in _COMPUTE_DTYPES:
         raise ModelError(f"compute_dtype is '{compute_dtype}'; it can be {', '.join(_COMPUTE_DTYPES)}")
     data = scope.emit(data)
-    axis = axis_of(axis, rank_of(data))
+    axis = channel_axis(axis, data)
     ratios = _ratios(input_scale, output_scale, axis, data)
     if ratios is not None and compute_dtype == "int64":
         value = _subtract_zero_point(data, input_zero_point, axis, "int32")

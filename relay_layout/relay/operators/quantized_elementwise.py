@@ -15,7 +15,7 @@ from relay_layout.relay.operators.operator import Operator, Scope, rank_of, scal
 from relay_layout.relay.operators.pooling import build_pool
 from relay_layout.relay.operators.quantization import (
     EIGHT_BITS,
-    axis_of,
+    channel_axis,
     channelwise,
     check_divisor,
     check_dtype,
@@ -63,8 +63,8 @@ def _product(scope: Scope, operands: Sequence[Expression], attributes: Attribute
     check_scale(right_scale, "the scale of rhs")
     check_zero_point(left_zero, "the zero point of lhs")
     check_zero_point(right_zero, "the zero point of rhs")
-    left_axis = axis_of(attributes.lhs_axis, rank_of(left), "lhs_axis")
-    right_axis = axis_of(attributes.rhs_axis, rank_of(right), "rhs_axis")
+    left_axis = channel_axis(attributes.lhs_axis, left, "lhs_axis")
+    right_axis = channel_axis(attributes.rhs_axis, right, "rhs_axis")
     product = scope.emit(
         relax.op.multiply(_shifted(left, left_zero, left_axis), _shifted(right, right_zero, right_axis))
     )
@@ -142,7 +142,7 @@ def _softmax(scope: Scope, operands: Sequence[Expression], attributes: Attribute
     number = known_number(scale)
     if number is None or not 0 < number <= 1:
         raise ModelError("the input scale must be a constant of at most 1")
-    axis = axis_of(attributes.axis, rank_of(data))
+    axis = channel_axis(attributes.axis, data)
     one = min(math.floor(float(np.float32(1) / np.float32(number)) + 0.5), 2**31 - 1)
 
     def shift_right(value: Expression, bits: int) -> Expression:

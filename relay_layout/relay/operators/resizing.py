@@ -11,8 +11,8 @@ from tvm import relax, topi
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, Extent, dtype_of, is_static
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain, relax_function
-from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, rank_of
+from relay_layout.relay.operators.direct import named_attributes, plain, relax_function
+from relay_layout.relay.operators.operator import Exported, Operator, Scope, extents, numbers_of, rank_of
 from relay_layout.relay.operators.windows import SPATIAL, positive
 
 _METHODS = ("nearest_neighbor", "linear", "cubic")
@@ -93,27 +93,25 @@ def _resize(dimensions: int, layout: str) -> Operator:
         return resized(scope, operands[0], dimensions, size, attributes)
 
     def export(call: relax.Call) -> Exported | None:
-        values = {
-            name: plain(getattr(call.attrs, name))
-            for name in (
-                "roi",
-                "layout",
-                "method",
-                "coordinate_transformation_mode",
-                "rounding_method",
-                "cubic_alpha",
-                "cubic_exclude",
-                "extrapolation_value",
-            )
-        }
+        values = named_attributes(
+            call,
+            "roi",
+            "layout",
+            "method",
+            "coordinate_transformation_mode",
+            "rounding_method",
+            "cubic_alpha",
+            "cubic_exclude",
+            "extrapolation_value",
+        )
         method, rounding = values["method"], values["rounding_method"]
         if _rounding(method, values["coordinate_transformation_mode"], rounding) != rounding:
             return None
         if method == "nearest_neighbor" and rounding == _HALVES_UP:
             values["rounding_method"] = "round"
-        size = plain(call.args[1].values) if isinstance(call.args[1], relax.ShapeExpr) else ()
+        size = numbers_of(call.args[1])
         out_dtype = plain(call.attrs.out_dtype)
-        if not is_static(size) or not size:
+        if not size:
             return None
         if out_dtype not in (None, "", "void", dtype_of(call.args[0])):
             return None

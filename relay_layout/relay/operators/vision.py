@@ -10,7 +10,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression
 from relay_layout.relay.operators import detection
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.operators.direct import plain
+from relay_layout.relay.operators.direct import named_attributes
 from relay_layout.relay.operators.images import shape_of_regions
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, static_extents
 from relay_layout.relay.operators.resizing import one_of
@@ -48,8 +48,7 @@ def _roi_align(scope: Scope, operands: Sequence[Expression], attributes: Attribu
 def _export_roi_align(call: relax.Call) -> Mapping[str, Any] | None:
     if call.attrs.aligned:
         return None
-    names = ("pooled_size", "spatial_scale", "sample_ratio", "layout", "mode")
-    return {name: plain(getattr(call.attrs, name)) for name in names}
+    return named_attributes(call, "pooled_size", "spatial_scale", "sample_ratio", "layout", "mode")
 
 
 def _pooled_regions(

@@ -18,7 +18,7 @@ from relay_layout.lower.legalize.convolutions import stored_weight
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.narrow_storage import narrow_intermediates
 from relay_layout.targets import resolve_target
-from relay_layout.targets.dense import product_workload
+from relay_layout.targets.matrix_products import product_workload
 from tests.relax_modules import main_of
 from topi_ext.compute.boxes import suppress_every_class
 

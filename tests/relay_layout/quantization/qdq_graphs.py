@@ -11,8 +11,6 @@ from onnx import TensorProto, helper, numpy_helper
 import relay_layout
 from tests.onnx_reference import reference_session
 
-BYTES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
-
 
 class QdqGraph:
     """A graph under construction; every value is the name of a dequantized tensor.

@@ -13,7 +13,6 @@ from relay_layout.artifact import Build, Manifest, Producer
 from relay_layout.errors import InputError
 from relay_layout.relay.bound_parameters import BoundParameter, parameters_of, with_parameters
 
-TARGET = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v3", "features": []}
 MANIFEST = Manifest(
     producer=Producer("1", "1"),
     inputs=(),

@@ -18,8 +18,8 @@ from relay_layout.tuning.tasks import model_tasks
 from relay_layout.tuning.transforms import transform_function
 from scripts import benchmark_cuda
 from topi_ext.cuda.codegen.nvcc import find_nvcc
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import gemm_us
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.other_workloads import TransformWorkload

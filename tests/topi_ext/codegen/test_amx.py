@@ -21,8 +21,9 @@ from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
 from topi_ext.processor import processor_of
 from topi_ext.spaces.convolution import knob_space
-from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.timing import Timing
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.word_forms import bfloat16_form, integer_form
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
@@ -271,7 +272,7 @@ def test_records_hold_the_knobs() -> None:
 def test_kernels_are_measured_by_processes_that_may_use_amx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux ends a process that uses the registers and has not asked."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3]))
-    measurer = KernelMeasurer(TARGET, threads=2, cpu="here", timing=Timing(min_repeat_ms=1))
+    measurer = CpuMeasurer(TARGET, Workplace("here"), threads=2, timing=Timing(min_repeat_ms=1))
     try:
         form, chosen = integer_form(SMALL), knobs(7, 2, 7, 16, tile_rows=2)
         (found,) = measurer.measure(form, [chosen])

@@ -28,8 +28,8 @@ from topi_ext.cuda.compute.implicit_gemm import (
     result_of,
     rounded_to_tf32,
 )
-from topi_ext.cuda.depthwise import DepthwiseKnobs
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.schedule.depthwise import schedule_depthwise
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product

@@ -14,7 +14,7 @@ from topi_ext.cuda.compute.winograd import (
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product
 from topi_ext.cuda.schedule.winograd import schedule_transform
-from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import GemmConvolution
 
 

@@ -6,8 +6,8 @@ import pytest
 from gpu_banks import waits
 from gpu_cases import lowered, product_error, scheduled_product, workload
 
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import cheapest_gemm
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.workload import BYTES
 

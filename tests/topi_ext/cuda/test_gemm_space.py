@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from gpu_cases import lowered, scheduled_product, shared_size, workload
 
-from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs, check, misfit, shared_bytes
 from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs, gemm_us, instructions_of, resident_blocks
 from topi_ext.cuda.kernel_knobs import KernelKnobs
-from topi_ext.cuda.knobs import GemmKnobs, check, misfit, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.errors import CudaError
 

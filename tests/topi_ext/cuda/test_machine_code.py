@@ -14,10 +14,10 @@ from ptx_text import compile_ptx
 
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
-from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
+from topi_ext.cuda.gemm_knobs import GemmKnobs, registers
 from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs
-from topi_ext.cuda.knobs import GemmKnobs, registers
 from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution

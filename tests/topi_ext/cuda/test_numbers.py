@@ -19,10 +19,10 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm_ffi import structural_map, structural_walk
 
-from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_misfit
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs, depthwise_misfit
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import cheapest_gemm
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.tune.space import Space
 

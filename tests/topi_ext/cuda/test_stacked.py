@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from gpu_cases import workload
 
-from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_misfit
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs, depthwise_misfit
 from topi_ext.cuda.depthwise_space import cheapest_depthwise, depthwise_knobs, depthwise_us
+from topi_ext.cuda.gemm_knobs import GemmKnobs, misfit
 from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs, gemm_us
-from topi_ext.cuda.knobs import GemmKnobs, misfit
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.stacked import first_fitting, greatest, least, rounded_up, stacked
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution

@@ -20,11 +20,11 @@ from tvm import te, topi
 from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.compute.winograd import products_shape, transformed_products
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import cheapest_gemm
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.schedule.winograd import schedule_transform
-from topi_ext.cuda.winograd import (
+from topi_ext.cuda.winograd_knobs import (
     WinogradGemmKnobs,
     check_winograd,
     data_threads,

@@ -7,7 +7,7 @@ from kernel_harness import target_for
 from kernel_networks import workload_for
 from tvm.target import Target
 
-from relay_layout.targets.dense import product_workload
+from relay_layout.targets.matrix_products import product_workload
 from topi_ext.processor import Processor, processor_of
 from topi_ext.spaces.direct import cheapest_direct, direct_knobs, tiled_loops
 from topi_ext.spaces.register_tile import RegisterTile, conflicting_lines

@@ -21,7 +21,7 @@ from tvm.rpc import base
 from tvm.target import Target
 
 from topi_ext.cuda.codegen.nvcc import find_nvcc
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
@@ -29,11 +29,12 @@ from topi_ext.kernel import scheduled_kernel
 from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune.measuring import boards, workers
 from topi_ext.tune.measuring.boards import BoardRunner, Library
+from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.gpu_measure import GpuMeasurer
-from topi_ext.tune.measuring.measure import KernelMeasurer
 from topi_ext.tune.measuring.needs import Needs
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.space import Space
 from topi_ext.workload import ConvolutionWorkload
 
@@ -170,11 +171,10 @@ def test_kernels_run_on_the_machine_that_is_lent_until_it_is_gone(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     port = board.tracker.port
-    measurer = KernelMeasurer(
+    measurer = CpuMeasurer(
         TARGET,
+        Workplace("rpc:board", remote=RemoteDevice("127.0.0.1", port, "board", wait=10.0)),
         threads=1,
-        cpu="rpc:board",
-        remote=RemoteDevice("127.0.0.1", port, "board", wait=10.0),
         timing=Timing(min_repeat_ms=1, run_timeout=5.0),
     )
     with closing(measurer):
@@ -237,8 +237,8 @@ def test_a_machine_that_stops_before_its_memory_is_freed(
 def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with closing(Tracker()) as tracker, rpc_server(tracker):
-        remote = RemoteDevice("127.0.0.1", tracker.port, "board", wait=10.0)
-        with closing(GpuMeasurer(MULTIPROCESSORS["sm_90"], cpu="rpc:board", remote=remote)) as measurer:
+        place = Workplace("rpc:board", remote=RemoteDevice("127.0.0.1", tracker.port, "board", wait=10.0))
+        with closing(GpuMeasurer(MULTIPROCESSORS["sm_90"], place)) as measurer:
             knobs = GemmKnobs("mma", 32, 32, 32, 1, 1, 2)
             work = GemmConvolution(1, 4, 4, 32, 32, (1, 1), (1, 1), (0,) * 4, (1, 1), 1, "float16")
             (found,) = measurer.measure(work, [knobs])

@@ -9,10 +9,10 @@ import pytest
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import cheapest_gemm
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.records.database import Database

@@ -10,7 +10,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 
 from topi_ext.codegen.differences import keep_differences
 from topi_ext.codegen.falling_places import rising_places
-from topi_ext.codegen.identities import begin_with_infinity
+from topi_ext.codegen.infinite_extremes import begin_with_infinity
 from topi_ext.codegen.let_bindings import flatten_bindings
 from topi_ext.cuda.codegen.approximations import approximate, approximate_functions
 from topi_ext.cuda.codegen.brain_constants import cast_infinities

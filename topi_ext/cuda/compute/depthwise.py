@@ -9,7 +9,7 @@ import numpy as np
 from tvm import te, tirx
 
 from topi_ext.cuda.annotation import describe_kernel
-from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.workload import ANNOTATION
 

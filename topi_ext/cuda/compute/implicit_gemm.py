@@ -12,7 +12,7 @@ from tvm import te, tirx
 
 from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.annotation import describe_kernel
-from topi_ext.cuda.knobs import GemmKnobs, padded_depth
+from topi_ext.cuda.gemm_knobs import GemmKnobs, padded_depth
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.workload import ANNOTATION
 

@@ -12,7 +12,7 @@ from tvm import te, tirx
 from topi_ext.compute.winograd import DATA, DATA_ROWS, RESULT_COLUMNS, row_of
 from topi_ext.cuda.annotation import describe_kernel
 from topi_ext.cuda.compute.implicit_gemm import pack_weight, padded, partial_products
-from topi_ext.cuda.winograd import (
+from topi_ext.cuda.winograd_knobs import (
     WinogradGemmKnobs,
     data_threads,
     grid_of,

@@ -29,7 +29,7 @@ from topi_ext.cuda.codegen.statements import flat, with_body
 from topi_ext.cuda.codegen.tensor_functions import pointer_to
 from topi_ext.cuda.codegen.tensor_maps import TiledMap, data_map, weight_map
 from topi_ext.cuda.compute.implicit_gemm import GATHER, ROWS, padded
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import with_loops

@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
 from topi_ext.cuda.compute.depthwise import WINDOW
-from topi_ext.cuda.depthwise import DepthwiseKnobs
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
 from topi_ext.cuda.schedule.epilogue import epilogue_of, result_run
 from topi_ext.cuda.schedule.loops import in_vectors, unrolled
 from topi_ext.schedule.blocks import annotated_block, open_schedule

@@ -16,7 +16,7 @@ from tvm.tirx import PrimFunc
 
 from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.codegen.intrinsics import SHARED
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.schedule.bulk_copies import lies_as_read, with_bulk_copies, with_early_weights
 from topi_ext.cuda.schedule.epilogue import epilogue_of, result_run

@@ -8,7 +8,15 @@ from topi_ext.cuda.codegen.dot_products import DOT_BYTES, dot_product
 from topi_ext.cuda.codegen.intrinsics import FRAGMENT, SHARED, intrinsics
 from topi_ext.cuda.codegen.warpgroup_intrinsics import warpgroup_intrinsic
 from topi_ext.cuda.codegen.wgmma import LOADED
-from topi_ext.cuda.knobs import LANE_COLUMNS, LANE_ROWS, PAD_BYTES, RESULT_PAD, ROW_BYTES, SWIZZLED, GemmKnobs
+from topi_ext.cuda.gemm_knobs import (
+    LANE_COLUMNS,
+    LANE_ROWS,
+    PAD_BYTES,
+    RESULT_PAD,
+    ROW_BYTES,
+    SWIZZLED,
+    GemmKnobs,
+)
 from topi_ext.cuda.multiplication import SIDE, left_map, multiplication, right_map, sum_map
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.schedule.bulk_copies import ORDER, STAGES

@@ -16,7 +16,7 @@ from topi_ext.cuda.annotation import described_kernel
 from topi_ext.cuda.compute.winograd import SPREAD, TRANSFORM, WINDOW
 from topi_ext.cuda.schedule.epilogue import epilogue_of
 from topi_ext.cuda.schedule.loops import in_vectors, unrolled
-from topi_ext.cuda.winograd import WinogradGemmKnobs, data_threads, result_threads
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, data_threads, result_threads
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.schedule.blocks import child_blocks, open_schedule, simplified
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 
-from topi_ext.codegen.identities import from_infinity
+from topi_ext.codegen.infinite_extremes import from_infinity
 from topi_ext.extents import fixed, size_of
 from topi_ext.ir import holds, loads_of, nodes_of, uses
 from topi_ext.processor import Processor, parallel_cycles

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.other_workloads import PoolingWorkload
+from topi_ext.other_workloads import AVERAGE_POOL, MAX_POOL, PoolingWorkload
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     anchor_of,
@@ -41,7 +41,7 @@ class WindowPooling(ProcessorRule):
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for a symbolic number of innermost channels, and anything that is no pooling."""
         carried = carried_workload(func)
-        if carried is None or operator_of(carried[0]) not in ("max_pool2d", "avg_pool2d"):
+        if carried is None or operator_of(carried[0]) not in (MAX_POOL, AVERAGE_POOL):
             return None
         workload = PoolingWorkload.from_json(carried[0])
         if physical_axes(workload.layout)[-1][0] == "W":

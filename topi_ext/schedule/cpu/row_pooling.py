@@ -103,7 +103,7 @@ def _arranged(sch: Schedule, processor: Processor, lanes: int) -> tirx.PrimFunc:
 
 def _has_columns(sch: Schedule, block: SBlock) -> bool:
     """Whether a block computes the columns of windows."""
-    return bool(sch.get(block).name_hint.endswith(COLUMNS))
+    return COLUMNS in sch.get(block).annotations
 
 
 def _rows_of(sch: Schedule, block: SBlock, inner: int, shared: bool) -> list[Any]:

@@ -2,7 +2,7 @@
 tracker lends.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from topi_ext.processor import architecture_of
 from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.tune.measuring import gpu_workers, product_check
 from topi_ext.tune.measuring.agreement import tolerance_error
-from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
+from topi_ext.tune.measuring.boards import BoardRunner
 from topi_ext.tune.measuring.builders import (
     Built,
     Runner,
@@ -35,59 +35,46 @@ from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
 from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing, too_long
-from topi_ext.tune.measuring.tracker import RemoteDevice
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.records.record import WRONG
 
 
 class GpuMeasurer:
-    """Measures on this machine's first GPU, or on the machines of ``remote``, as many at once as it lends."""
+    """Measures on the first GPU of the workplace, or on all that it lends at once."""
 
     builds_ahead = True
 
     def __init__(
-        self,
-        multiprocessor: Multiprocessor,
-        *,
-        cpu: str,
-        link: Sequence[str] = (),
-        remote: RemoteDevice | None = None,
-        builders: int = 1,
-        timing: Timing = USUAL_OF_GPUS,
-        tell: Callable[[str], None] = lambda line: None,
-        watch: Callable[[BoardEvent], None] = lambda event: None,
-        stop: Callable[[], bool] = lambda: False,
+        self, multiprocessor: Multiprocessor, workplace: Workplace, *, timing: Timing = USUAL_OF_GPUS
     ) -> None:
-        """``cpu`` is the model of the GPU.
-
-        The rest is as for :class:`topi_ext.tune.measuring.measure.KernelMeasurer`.
-
-        CudaError without a compiler, RelayLayoutError where the tracker does not answer, has no such machine,
-        or a package is missing.
+        """CudaError without a compiler, RelayLayoutError where the tracker does not answer, has no such
+        machine, or a package is missing.
         """
         if find_compiler() is None:
             raise CudaError("tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]")
-        self.cpu = cpu
+        self.cpu = workplace.cpu
+        self._workplace = workplace
         self._timing = timing
-        self._stop = stop
         self._folder = TemporaryFolder()
         self._libraries: dict[gpu_workers.Product, Library] = {}
         self._coming: dict[gpu_workers.Product, Any] = {}
-        self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
+        link = tuple(workplace.link)
+        self._build_one = partial(gpu_workers.build, self._folder.name, link, multiprocessor.arch)
         with needing_packages():
-            self._pool = builder_pool(builders, timing.build_timeout)
+            self._pool = builder_pool(workplace.builders, timing.build_timeout)
             self._here: GpuProcess | None = None
             self._runner: Runner
-            if remote is None:
+            if workplace.remote is None:
                 self._here = GpuProcess()
                 self._runner = _LocalRunner(self._here, timing)
             else:
                 self._runner = BoardRunner(
-                    remote,
+                    workplace.remote,
                     threads=multiprocessor.threads,
                     timing=timing,
                     needs=Needs(architecture_of(Target("llvm"))),
-                    tell=tell,
-                    watch=watch,
+                    tell=workplace.tell,
+                    watch=workplace.watch,
                 )
 
     def measure(
@@ -139,13 +126,13 @@ class GpuMeasurer:
         coming = {product: self._coming.pop(product) for product in missing if product in self._coming}
         rest = [product for product in missing if product not in coming]
         found = dict(zip(rest, self._build(rest), strict=True))
-        await_all(coming.values(), self._stop)
+        await_all(coming.values(), self._workplace.stop)
         found |= {product: finished(future, self._timing.build_timeout) for product, future in coming.items()}
         self._libraries |= {product: library for product, (library, _) in found.items() if library}
         return [found.get(product) or (self._libraries[product], "") for product in products]
 
     def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
-        return built(self._pool, self._build_one, jobs, self._timing.build_timeout, self._stop)
+        return built(self._pool, self._build_one, jobs, self._timing.build_timeout, self._workplace.stop)
 
 
 def product_error(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from topi_ext.cuda.compute.implicit_gemm import rounded_to_tf32
 from topi_ext.cuda.kernel import Knobs
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.tune.measuring.agreement import DIRECT_TOLERANCE, WINOGRAD_TOLERANCE
 from topi_ext.workload import BYTES

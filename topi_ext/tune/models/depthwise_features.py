@@ -2,7 +2,7 @@
 
 from math import ceil, log2, prod
 
-from topi_ext.cuda.depthwise import DepthwiseKnobs, depthwise_registers, read_pixels, weight_bytes
+from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs, depthwise_registers, read_pixels, weight_bytes
 from topi_ext.cuda.depthwise_space import depthwise_blocks, depthwise_resident, warp_lines
 from topi_ext.cuda.multiprocessor import LANES, Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution

@@ -3,10 +3,10 @@
 from math import ceil, log2
 
 from topi_ext.cuda.compute.implicit_gemm import padded
+from topi_ext.cuda.gemm_knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.gemm_space import resident_blocks
-from topi_ext.cuda.knobs import GemmKnobs, registers, shared_bytes
 from topi_ext.cuda.multiprocessor import Multiprocessor
-from topi_ext.cuda.winograd import WinogradGemmKnobs, product_of
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, product_of
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.models.features import Features, logarithms_of
 

@@ -206,7 +206,7 @@ def _mask(node: Node, place: int, keys: Extent) -> Any:
     if len(shape) not in (1, 2, 3, 4) or (len(shape) == 1 and not has_starts and not same(shape[0], images)):
         raise Unsupported(f"has a mask {written(shape)} where [N], [2 N], [N,T], [N,S,T] or [N,1,S,T] is due")
     if len(shape) == 1:
-        places = node.emit(relax.op.arange(0, node.plain(keys), 1, dtype_of(node.input(place))), "places")
+        places = node.places(keys, dtype_of(node.input(place)))
         numbers = node.emit(relax.op.expand_dims(node.tensor(place), 1), "numbers")
         if has_starts:
             parts = node.emit(relax.op.split(numbers, 2, 0), "parts")

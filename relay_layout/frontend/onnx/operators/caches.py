@@ -28,7 +28,7 @@ def _tensor_scatter(node: Node) -> Value:
     starts = node.optional(2)
     start = node.cast(np.zeros(1, "int64") if starts is None else starts, "int64")
     column = node.emit(relax.op.expand_dims(node.emit(start, "start"), 1), "start")
-    places = node.emit(relax.op.arange(0, node.plain(buffer[axis]), 1, "int64"), "places")
+    places = node.places(buffer[axis])
     later = node.emit(relax.op.subtract(places, column), "later")
     if mode == "circular":
         later = node.emit(relax.op.floor_mod(later, length), "later")

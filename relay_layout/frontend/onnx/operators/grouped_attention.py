@@ -192,7 +192,7 @@ def _seen(node: Node, positions: Any, last: Any, length: Extent) -> Any:
 
     They see those up to them and to the ``last`` one [N], or as many of those as a window is wide.
     """
-    places = node.emit(relax.op.arange(0, node.plain(length), 1, "int64"), "places")
+    places = node.places(length)
     column = node.emit(relax.op.expand_dims(positions, 2), "column")
     end = node.emit(relax.op.minimum(column, node.emit(relax.op.expand_dims(last, [1, 2]), "end")), "end")
     seen = node.emit(relax.op.less_equal(places, end), "seen")

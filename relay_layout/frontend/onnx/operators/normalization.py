@@ -260,7 +260,7 @@ def _hardmax(node: Node) -> Value:
     def largest(data: Any, axis: int) -> Any:
         extent = shape_of(data)[axis]
         found = node.emit(relax.op.argmax(data, axis, keepdims=True), "largest")
-        places = node.emit(relax.op.arange(0, node.plain(extent), 1, "int64"), "places")
+        places = node.places(extent)
         rank = len(shape_of(data))
         along = node.reshaped(places, [extent if index == axis % rank else 1 for index in range(rank)])
         return relax.op.astype(relax.op.equal(found, node.expression(along)), dtype_of(data))

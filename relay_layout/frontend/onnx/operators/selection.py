@@ -92,7 +92,7 @@ def _unique(node: Node) -> Value:
 
 def _starts(node: Node, ordered: Any, size: Extent) -> Any:
     """Whether each element differs from the one before it, or is the first of all, as 0 or 1."""
-    places = node.emit(relax.op.arange(0, node.plain(size), 1, "int64"), "places")
+    places = node.places(size)
     before = node.emit(relax.op.subtract(places, relax.const(1, "int64")), "before")
     before = node.emit(relax.op.maximum(before, relax.const(0, "int64")), "before")
     previous = node.emit(relax.op.take(ordered, before, 0, mode="clip"), "previous")

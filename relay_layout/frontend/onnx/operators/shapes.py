@@ -317,7 +317,7 @@ def _one_hot(node: Node) -> Value:
         off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
         return relax.op.one_hot(indices, on, off, depth, axis)
     off, on = (node.expressions.scalar(number.item(), str(values.dtype)) for number in values.reshape(-1))
-    places = node.emit(relax.op.arange(0, node.plain(depth), 1, dtype_of(indices)), "places")
+    places = node.places(depth, dtype_of(indices))
     along = node.reshaped(places, [depth if index == axis else 1 for index in range(rank)])
     apart = node.emit(relax.op.expand_dims(indices, axis), "indices")
     return relax.op.where(node.emit(relax.op.equal(apart, node.emit(along)), "hot"), on, off)

@@ -323,7 +323,7 @@ def _reversed_sequences(node: Node) -> Value:
     if axes != [0, 1]:
         data = node.emit(relax.op.permute_dims(data, order), "batch")
     lengths = node.emit(relax.op.expand_dims(node.cast(node.input(1), "int64"), 1), "lengths")
-    places = node.emit(relax.op.arange(0, node.plain(shape[axes[1]]), 1, "int64"), "places")
+    places = node.places(shape[axes[1]])
     last = node.emit(relax.op.subtract(lengths, relax.const(1, "int64")), "last")
     mirrored = node.emit(relax.op.subtract(last, places), "mirrored")
     picked = relax.op.where(node.emit(relax.op.less(places, lengths), "inside"), mirrored, places)

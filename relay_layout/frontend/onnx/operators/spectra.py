@@ -66,9 +66,7 @@ def _open_matrix(
     node.requirements.no_more(extent, length)
     count = simplify(length // 2 + 1) if onesided else length
     numbers = node.expression(extents(length))
-    places = [
-        node.emit(relax.op.arange(0, node.plain(number), 1, "int64"), "places") for number in (extent, count)
-    ]
+    places = [node.places(number) for number in (extent, count)]
     given = node.emit(relax.op.expand_dims(places[0], 1), "given")
     # Turns beyond a whole one are left out as integers, of which none is rounded.
     turns = node.emit(relax.op.multiply(given, places[1]), "turns")

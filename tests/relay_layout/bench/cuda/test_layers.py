@@ -12,9 +12,9 @@ from relay_layout.bench.cuda.layers import LayerTime, layers, peak_share
 from relay_layout.targets import CudaTarget, resolve_target
 from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.codegen.nvcc import find_nvcc
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.kernel import PRODUCT, SUM, compile_module, kernel_module, result_dtype
-from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.kernel_choice import KernelChoice
 

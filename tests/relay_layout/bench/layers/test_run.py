@@ -15,10 +15,7 @@ from relay_layout.bench.layers.run import run_layers
 from relay_layout.errors import ModelError
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import ModelTasks
-from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.tune.task import Task
-
-DIRECT = ConvolutionKnobs(16, 1, 1)
 
 
 @pytest.fixture(scope="module")

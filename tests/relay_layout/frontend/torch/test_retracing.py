@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 from relay_layout.frontend.torch.operators.rules import RULES  # noqa: E402
 from relay_layout.frontend.torch.retracing import Unsuited, retraced  # noqa: E402
 
-aten = torch.ops.aten
 OPEN = torch.export.Dim.AUTO
 
 

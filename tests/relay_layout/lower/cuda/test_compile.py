@@ -13,7 +13,7 @@ from relay_layout.lower.library.device_code import stored_code
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.codegen.tensor_maps import ENCODE_TILED
 from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.records.log import append
 from topi_ext.tune.records.record import TuningRecord

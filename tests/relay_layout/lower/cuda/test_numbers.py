@@ -12,8 +12,8 @@ from relay_layout import models
 from relay_layout.frontend import load_model
 from tests.onnx_reference import reference_session
 from topi_ext.cuda.compute.implicit_gemm import rounded_to_tf32
-from topi_ext.cuda.knobs import GemmKnobs
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.records.log import append
 from topi_ext.tune.records.record import TuningRecord

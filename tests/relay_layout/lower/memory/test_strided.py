@@ -16,7 +16,6 @@ from topi_ext.schedule.cpu.loops import LoopNest
 TARGET = resolve_target("native", threads=2)
 SHAPE = (2, 5, 13)
 GUARD = 64
-ROWS = [Rows(13, 13, 5), Rows(13, 20, 0), Rows(13, 31, 7), Rows(65, 91, 3)]
 
 
 def kernel_of(shape: tuple[Any, ...]) -> tirx.PrimFunc:

@@ -59,7 +59,7 @@ def test_boards_are_given_back_after_a_task(tasks: list[Task], monkeypatch: pyte
     with option.measurer(tasks[0].resolved()) as measurer:
         assert measurer.closed == 0
     assert measurer.closed == 1
-    assert seen == [("tracker:9190", "pi", {"timing": Timing(run_timeout=10)})]
+    assert seen == [("tracker:9190", "pi", {"timing": Timing(run_timeout=10), "builders": None})]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_record_without_a_time(tasks: list[Task]) -> None:
 def test_gpus_are_given_longer_to_build_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Timing] = []
 
-    def local(target: Any, *, timing: Timing) -> Opened:
+    def local(target: Any, *, timing: Timing, builders: int | None) -> Opened:
         seen.append(timing)
         return Opened()
 

@@ -142,7 +142,7 @@ def test_types_of_operands() -> None:
         ("nn.matmul(%b, %w, units=None, transpose_a=True)", "the first matrix has 1 dimensions"),
         ("nn.matmul(%x, %w, units=5)", "rows of 5 elements do not fit columns of 4"),
         ("nn.batch_matmul(%x, %w)", "the first operand has 2 dimensions, not 3"),
-        ("nn.bias_add(%x, %b, axis=2)", "axis is 2; the data has 2 dimensions"),
+        ("nn.bias_add(%x, %b, axis=2)", "axis 2 is not one of 2 dimensions"),
         ("nn.bias_add(%x, %b)", "bias has the shape (1), not (5), the extent of axis 1"),
         (
             "nn.contrib_dense_pack(%x, %w, units=4)",

@@ -158,13 +158,13 @@ def test_carried_as_itself() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("nn.batch_norm(%x, %g, %g, %g, %g, axis=4)", "axis is 4; the data has 4 dimensions"),
+        ("nn.batch_norm(%x, %g, %g, %g, %g, axis=4)", "axis 4 is not one of 4 dimensions"),
         ("nn.batch_norm(%x, %h, %h, %h, %h)", "gamma has the shape (4), not (6), the extent of axis 1"),
         ("nn.layer_norm(%x, %g, %g)", "gamma has the shape (6), not (4), the extent of axis 3"),
         ("nn.instance_norm(%x, %g, %x)", "beta has the shape (2, 6, 5, 4), not (6)"),
         ("nn.group_norm(%x, %g, %g, num_groups=4)", "num_groups is 4, which does not divide 6 channels"),
         ("nn.group_norm(%x, %g, %g)", "num_groups is 0, not a number from 1"),
-        ("nn.l2_normalize(%x, eps=0f, axis=[4])", "axis is [4]; the data has 4 dimensions"),
+        ("nn.l2_normalize(%x, eps=0f, axis=[4])", "axis 4 is not one of 4 dimensions"),
         ("nn.lrn(%x, size=4)", "size is 4; it must be odd"),
         ("nn.lrn(%x, axis=2)", "axis is 2 of 4 dimensions; lrn takes axis 1 or 3 of 4"),
     ],

@@ -128,7 +128,7 @@ def test_simulated_quantization() -> None:
         ('qnn.requantize(%x, 1f, 0, 0f, 0, out_dtype="int8")', "the output scale is 0"),
         ('qnn.requantize(%x, 1f, 0, 1f, 0, out_dtype="float32")', "out_dtype is float32; it can be int8"),
         ("qnn.requantize(%x, 1f, 0, 1f, 0)", "out_dtype is None"),
-        ('qnn.requantize(%x, 1f, 0, 1f, 0, axis=2, out_dtype="int8")', "axis 2 is out of range for 2"),
+        ('qnn.requantize(%x, 1f, 0, 1f, 0, axis=2, out_dtype="int8")', "axis 2 is not one of 2 dimensions"),
         ('qnn.requantize(%x, 1f, 0, 1f, 0, rounding="UP", out_dtype="int8")', "rounding is 'UP'"),
         (
             'qnn.requantize(%x, 1f, 0, 2f, 0, compute_dtype="int8", out_dtype="int8")',

@@ -163,7 +163,7 @@ def test_avg_pool2d() -> None:
         ("qnn.mul(%x, %x, %v, 0, 1f, 0, 1f, 0, lhs_axis=0)", "lhs_axis and rhs_axis must be the same"),
         ("qnn.concatenate((%x, %x), (1f,), (0, 0), 1f, 0, axis=0)", "2 tensors have 1 scales and 2 zero"),
         ("qnn.softmax(%x, 1.5f, 0, 1f, 0)", "the input scale must be a constant of at most 1"),
-        ("qnn.softmax(%x, 1e-30f, 0, 1f, 0, axis=3)", "axis 3 is out of range for 2 dimensions"),
+        ("qnn.softmax(%x, 1e-30f, 0, 1f, 0, axis=3)", "axis 3 is not one of 2 dimensions"),
         ("qnn.tanh(%f, 1f, 0, 1f, 0)", "the data is float32; it can be int8, uint8"),
         ("qnn.leaky_relu(%x, 1f, 0, 1f, 0, alpha=1e30f)", "the quotient of two scales is 1e\\+30"),
     ],

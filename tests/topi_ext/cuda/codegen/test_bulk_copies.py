@@ -19,8 +19,8 @@ from tvm_ffi import structural_map
 from topi_ext.cuda.codegen import warpgroups
 from topi_ext.cuda.codegen.bulk_copies import ARRIVED, BARRIER_BYTES, BEGIN, COPY_TILE, COPY_WINDOWS
 from topi_ext.cuda.codegen.wgmma import WAIT, WAIT_FOR_EARLIER, called
+from topi_ext.cuda.gemm_knobs import GemmKnobs, misfit, shared_bytes
 from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs
-from topi_ext.cuda.knobs import GemmKnobs, misfit, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.space import Space

@@ -12,7 +12,7 @@ from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.copy_order import COMMIT_COPIES, WAIT_FOR_COPIES
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.codegen.statements import flat, is_barrier
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 
 SM_80 = MULTIPROCESSORS["sm_80"]

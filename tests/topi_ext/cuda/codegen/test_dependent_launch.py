@@ -20,8 +20,8 @@ from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.dependent_launch import CONSTANT, WAIT
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.compute.implicit_gemm import padded, partial_products, result_of
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.kernel import compile_module
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.schedule.elementwise import schedule_elementwise
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 from topi_ext.cuda.codegen import window_maps
 from topi_ext.cuda.codegen.tensor_maps import ENCODE_TILED, TiledMap, WindowMap, data_map, weight_map
 from topi_ext.cuda.compute.implicit_gemm import padded, partial_products, result_of, rows_as_image
-from topi_ext.cuda.knobs import GemmKnobs
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.schedule.bulk_copies import lies_as_read
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product

@@ -18,8 +18,8 @@ from topi_ext.cuda.codegen.build import PIPELINE
 from topi_ext.cuda.codegen.intrinsics import TF32
 from topi_ext.cuda.codegen.warpgroups import order_warpgroups
 from topi_ext.cuda.codegen.wgmma import COMMIT, FENCE, PROXY_FENCE, WAIT, called
+from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import cheapest_gemm
-from topi_ext.cuda.knobs import GemmKnobs
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.tune.space import Space

@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 from topi_ext.cuda.codegen.nvcc import Cubin, Resources, find_nvcc
-from topi_ext.cuda.knobs import GemmKnobs, shared_bytes
+from topi_ext.cuda.gemm_knobs import GemmKnobs, shared_bytes
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.cuda.winograd import WinogradGemmKnobs
+from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.tune.measuring import gpu_measure, gpu_workers, product_check
 from topi_ext.tune.measuring.gpu_measure import GpuMeasurer, product_error
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.timing import Timing
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.space import Space
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -221,7 +222,7 @@ def _pid(*_: object) -> list[float]:
 def measurer(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuMeasurer]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(gpu_measure, "find_compiler", lambda: Path("nvcc"))
-    with closing(GpuMeasurer(SM_90, cpu="here", timing=Timing(run_timeout=3.0))) as found:
+    with closing(GpuMeasurer(SM_90, Workplace("here"), timing=Timing(run_timeout=3.0))) as found:
         yield found
 
 
@@ -263,7 +264,7 @@ def test_a_kernel_is_built_once(measurer: GpuMeasurer, monkeypatch: pytest.Monke
 def test_without_a_compiler_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_measure, "find_compiler", lambda: None)
     with pytest.raises(CudaError) as raised:
-        GpuMeasurer(SM_90, cpu="here")
+        GpuMeasurer(SM_90, Workplace("here"))
     assert str(raised.value) == (
         "tuning needs nvcc or NVRTC; install the CUDA toolkit or relay-layout[nvrtc]"
     )

@@ -8,9 +8,7 @@ from tests.relay_layout.frontend.torch.complex_numbers.programs import assert_ke
 from tests.relay_layout.frontend.torch.harness import Functions  # noqa: E402
 
 VALUE = torch.complex(torch.arange(24.0).reshape(2, 3, 4) - 7, torch.arange(24.0).reshape(2, 3, 4).flip(0))
-PLACES = torch.tensor([1, 0, 1])
 MASK = torch.tensor([True, False, True, False])
-CONSTANT = torch.polar(torch.ones(4), torch.arange(4.0))
 
 
 def written(x: torch.Tensor) -> torch.Tensor:

@@ -16,10 +16,11 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.processor import Processor, processor_of
-from topi_ext.tune.measuring import measure, workers
-from topi_ext.tune.measuring.measure import KernelMeasurer
+from topi_ext.tune.measuring import cpu_measure, workers
+from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
@@ -39,11 +40,14 @@ def processor() -> Processor:
 
 
 @pytest.fixture(scope="module")
-def measurer() -> Iterator[KernelMeasurer]:
+def measurer() -> Iterator[CpuMeasurer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        measurer = KernelMeasurer(
-            TARGET, threads=1, cpu="here", timing=Timing(min_repeat_ms=1, build_timeout=4.0, run_timeout=5.0)
+        measurer = CpuMeasurer(
+            TARGET,
+            Workplace("here"),
+            threads=1,
+            timing=Timing(min_repeat_ms=1, build_timeout=4.0, run_timeout=5.0),
         )
         yield measurer
         measurer.close()
@@ -60,7 +64,7 @@ def _hang(*_: Any) -> str:
 
 
 def test_tuning_for_real(
-    tmp_path: Path, workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+    tmp_path: Path, workload: ConvolutionWorkload, processor: Processor, measurer: CpuMeasurer
 ) -> None:
     log = tmp_path / "log.jsonl"
     options = TuneOptions(trials=6, batch=6)
@@ -80,7 +84,7 @@ def test_tuning_for_real(
 
 @pytest.mark.parametrize("name", ["volume", "pair"])
 def test_other_workloads_are_tuned_for_real(
-    name: str, tmp_path: Path, processor: Processor, measurer: KernelMeasurer
+    name: str, tmp_path: Path, processor: Processor, measurer: CpuMeasurer
 ) -> None:
     import kernel_workloads  # Not above: processes that build import this module, and do not find that one.
 
@@ -97,7 +101,7 @@ def test_other_workloads_are_tuned_for_real(
 
 
 def test_knobs_that_do_not_fit_are_an_error_of_their_own(
-    workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+    workload: ConvolutionWorkload, processor: Processor, measurer: CpuMeasurer
 ) -> None:
     good = Space(workload, processor).default.knobs
     bad = ConvolutionKnobs(16, 28, 1)
@@ -108,7 +112,7 @@ def test_knobs_that_do_not_fit_are_an_error_of_their_own(
 
 
 def test_rounds_are_run_one_after_the_other(
-    workload: ConvolutionWorkload, processor: Processor, measurer: KernelMeasurer
+    workload: ConvolutionWorkload, processor: Processor, measurer: CpuMeasurer
 ) -> None:
     knobs = [candidate.knobs for candidate in Space(workload, processor).candidates[:2]]
     found = list(measurer.measure(workload, knobs, rounds=2))
@@ -125,7 +129,7 @@ def test_a_build_that_takes_its_process_down_is_an_error(
     error: str,
     workload: ConvolutionWorkload,
     processor: Processor,
-    measurer: KernelMeasurer,
+    measurer: CpuMeasurer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     knobs = [Space(workload, processor).default.knobs]
@@ -140,7 +144,7 @@ def test_a_build_that_takes_its_process_down_is_an_error(
 def test_results_are_compared_with_those_of_the_default(
     workload: ConvolutionWorkload,
     processor: Processor,
-    measurer: KernelMeasurer,
+    measurer: CpuMeasurer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kinds = {
@@ -154,7 +158,7 @@ def test_results_are_compared_with_those_of_the_default(
         wrong = knobs == kinds["direct"]
         return scheduled_kernel(replace(asked, padding=(0, 0, 2, 2)) if wrong else asked, knobs)
 
-    monkeypatch.setattr(measure, "scheduled_kernel", shifted)
+    monkeypatch.setattr(cpu_measure, "scheduled_kernel", shifted)
     found = measurer.result_error(workload, kinds["direct"])
     assert re.fullmatch(r"result: differs by \d\.\de[+-]\d\d of the largest, 1e-05 are allowed", found), found
 
@@ -162,7 +166,7 @@ def test_results_are_compared_with_those_of_the_default(
 def test_what_was_built_is_removed(processor: Processor) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        measurer = KernelMeasurer(TARGET, threads=1, cpu="here")
+        measurer = CpuMeasurer(TARGET, Workplace("here"), threads=1)
     folder = Path(measurer._folder.name)
     assert folder.is_dir()
     measurer.close()

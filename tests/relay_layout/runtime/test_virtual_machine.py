@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_layout.runtime.machine import memory_errors
+from relay_layout.runtime.virtual_machine import memory_errors
 
 
 def test_an_allocator_that_gets_no_memory() -> None:

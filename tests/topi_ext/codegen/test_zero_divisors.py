@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tvm import tirx
 
-from topi_ext.codegen.divisors import divide_by_no_zero
+from topi_ext.codegen.zero_divisors import divide_by_no_zero
 
 
 def passed(build: Any) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from topi_ext.cuda.gemm_knobs import GemmKnobs, misfit
 from topi_ext.cuda.kernel_knobs import KernelKnobs, refuse
-from topi_ext.cuda.knobs import GemmKnobs, misfit
 from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import CudaError

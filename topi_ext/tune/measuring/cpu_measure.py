@@ -1,9 +1,9 @@
-"""Measuring kernels: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
+"""Measuring kernels of a CPU: built in worker processes, run here by MetaSchedule's runner or on boards.
 
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from topi_ext.processor import architecture_of, processor_of
 from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
-from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
+from topi_ext.tune.measuring.boards import BoardRunner
 from topi_ext.tune.measuring.builders import (
     Built,
     Runner,
@@ -31,60 +31,49 @@ from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
 from topi_ext.tune.measuring.timing import USUAL, Timing, too_long
-from topi_ext.tune.measuring.tracker import RemoteDevice
+from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.records.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
 
 
-class KernelMeasurer:
-    """Measures on this machine, or on the machines of ``remote``, as many at once as it lends."""
+class CpuMeasurer:
+    """Measures on a CPU of the workplace, or on all that it lends at once."""
 
     builds_ahead = False
 
     def __init__(
         self,
         target: tvm.target.Target,
+        workplace: Workplace,
         *,
         threads: int,
-        cpu: str,
-        link: Sequence[str] = (),
-        remote: RemoteDevice | None = None,
         features: Collection[str] = (),
-        builders: int = 1,
         timing: Timing = USUAL,
-        tell: Callable[[str], None] = lambda line: None,
-        watch: Callable[[BoardEvent], None] = lambda event: None,
-        stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``link`` is the compiler driver that links for the machine that runs the kernels.
+        """Remote machines are asked for the CPU ``features`` of the target, by LLVM's names.
 
-        Without one, that machine links for itself. Remote machines are asked for the CPU ``features`` of the
-        target, by LLVM's names. ``tell`` is called with a line where a machine is unfit, lost or waited for,
-        ``watch`` with all that remote machines do; where ``stop`` says so, kernels that are being built are
-        given up, as errors. RelayLayoutError where the tracker does not answer, has no
-        such machine, or a package is missing, and where nothing can be linked.
+        RelayLayoutError where the tracker does not answer, has no such machine, or a package is missing, and
+        where nothing can be linked.
         """
-        self.cpu = cpu
+        self.cpu = workplace.cpu
         self._target = target
+        self._workplace = workplace
         self._timing = timing
-        self._stop = stop
         self._folder = TemporaryFolder()
         with needing_packages():
-            self._pool = builder_pool(builders, timing.build_timeout)
-            self._link = tuple(link)
+            self._pool = builder_pool(workplace.builders, timing.build_timeout)
             self._runner: Runner
-            if remote is None:
+            if workplace.remote is None:
                 self._runner = _LocalRunner(threads, timing)
             else:
                 self._runner = BoardRunner(
-                    remote,
+                    workplace.remote,
                     threads=threads,
                     timing=timing,
                     needs=Needs(architecture_of(target), frozenset(features), self._probe()),
-                    tell=tell,
-                    watch=watch,
+                    tell=workplace.tell,
+                    watch=workplace.watch,
                 )
-        self._remote = remote
 
     def _probe(self) -> Library | None:
         """What remote machines load to tell their features; None for a target of whose they cannot."""
@@ -124,7 +113,7 @@ class KernelMeasurer:
         from tvm.support.popen_pool import StatusKind
 
         reference = reference_knobs(workload, processor_of(self._target))
-        if self._remote is not None or knobs == reference:
+        if self._workplace.remote is not None or knobs == reference:
             return ""
         both = [knobs, reference]
         outcomes = self._build([scheduled_kernel(workload, one) for one in both])
@@ -149,10 +138,9 @@ class KernelMeasurer:
 
     def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
         """All are built before any is run."""
-        build = partial(workers.build_and_export, self._folder.name, self._link)
-        return built(
-            self._pool, partial(_library, build, self._target), jobs, self._timing.build_timeout, self._stop
-        )
+        export = partial(workers.build_and_export, self._folder.name, tuple(self._workplace.link))
+        build = partial(_library, export, self._target)
+        return built(self._pool, build, jobs, self._timing.build_timeout, self._workplace.stop)
 
 
 def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> float:
