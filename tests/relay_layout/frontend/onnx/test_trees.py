@@ -157,7 +157,7 @@ def test_trees_of_entries(attributes: dict[str, Any], dtype: int, tmp_path: Path
 )
 def test_numbers_of_transforms(number: int, transform: Callable[[Any], Any], tmp_path: Path) -> None:
     """As ONNX numbers them; ONNX Runtime exchanges these two."""
-    targets = {"leaf_targetids": [0, 2, 1, 0, 1, 2], "n_targets": 3}
+    targets: dict[str, Any] = {"leaf_targetids": [0, 2, 1, 0, 1, 2], "n_targets": 3}
     data = features(12).astype("float32")
     (plain,) = check(ensemble(**targets), [{"x0": data}], tmp_path).run({"x0": data}).values()
     relay_layout.compile(ensemble(**targets, post_transform=number), shipped_records=False).save(
