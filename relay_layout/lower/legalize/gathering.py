@@ -37,7 +37,7 @@ def take_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def gather_nd_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """The last dimension of places counts axes, those behind the batch; a place below 0 counts from the end."""
+    """The last dimension of places counts axes behind the batch; a place below 0 counts from the end."""
     first = int(call.attrs.batch_dims)
     shape, given = shape_of(call.args[0]), shape_of(call.args[1])
     if shape is None or given is None or not isinstance(given[-1], int):
