@@ -2,9 +2,10 @@
 
 from string import ascii_uppercase
 
+from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value
-from relay_layout.graph.border import dimension_letters
-from relay_layout.layout import Layout
+from relay_layout.graph.border import USUAL, dimension_letters
+from relay_layout.layout import Layout, layout_of_parts
 from relay_layout.ops import Signature
 
 
@@ -12,29 +13,44 @@ class Letters:
     """What the dimensions of a graph's tensors are called.
 
     A tensor that a convolution reads or writes is called as the convolution's attributes call it, else as a
-    pooling or resizing calls it, else as the first convolution of that rank calls its data.
+    pooling or resizing calls it, else as the first convolution of that rank calls its data. Blocks that
+    attributes name are dimensions, too: the last of ``NCHW8c`` is ``c``.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._by_rank = dimension_letters(graph)
-        self._own: dict[Value, str] = {}
+        self._by_rank = {rank: Layout.parse(text) for rank, text in dimension_letters(graph).items()}
+        self._own: dict[Value, Layout] = {}
         for named in (_by_convolution, _by_window):
             for node in graph.nodes:
                 for value, text in named(node):
-                    if text.isupper() and len(text) == value.rank:
-                        self._own.setdefault(value, text)
+                    found = Layout.parse(text) if text else None
+                    if found is None or found.rank != value.rank:
+                        continue
+                    self._own.setdefault(value, found)
+                    if found.is_blocked and str(self._by_rank.get(value.rank)) == USUAL.get(value.rank):
+                        # No convolution has as many dimensions without blocks.
+                        self._by_rank[value.rank] = found
 
     def of(self, value: Value, rank: int | None = None) -> str:
         """One letter for each dimension of ``value``; of its broadcast form where ``rank`` is higher."""
-        if rank is None or rank == value.rank:
-            return self._own.get(value) or self._of_rank(value.rank)
-        return self._of_rank(rank)
+        named = self._named(value, value.rank if rank is None else rank)
+        return "".join(axis.name if axis.factor is None else axis.name.lower() for axis in named.axes)
 
     def layout(self, value: Value, layout: Layout) -> str:
         """``layout`` of ``value`` in its letters; a scalar has none."""
         if not layout.primal:
             return "scalar"
-        return str(layout.in_letters(self.of(value, len(layout.primal))))
+        named = self._named(value, len(layout.primal))
+        if not named.is_blocked:
+            return str(layout.in_letters(str(named)))
+        if not layout.is_plain:
+            return str(layout)
+        turned = tuple(named.axes[ascii_uppercase.index(letter)] for letter in layout.primal)
+        try:
+            return str(layout_of_parts(turned, named.alignments))
+        except LayoutError:
+            # A block is written behind its axis alone.
+            return str(layout)
 
     def signature(self, node: Node, signature: Signature) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The layouts of operands and of results."""
@@ -45,8 +61,11 @@ class Letters:
             tuple(self.layout(value, layout) for value, layout in results),
         )
 
-    def _of_rank(self, rank: int) -> str:
-        return self._by_rank.get(rank, ascii_uppercase[:rank])
+    def _named(self, value: Value, rank: int) -> Layout:
+        own = self._own.get(value)
+        if own is not None and own.rank == rank:
+            return own
+        return self._by_rank.get(rank) or Layout.generic(rank)
 
 
 def _by_window(node: Node) -> list[tuple[Value, str]]:

@@ -29,7 +29,9 @@ class Body:
     def captured(self) -> tuple[list[relax.Var], list[tirx.Var]]:
         """The tensors and the extents that are read of what is outside."""
         own = relax.Function(list(self.parameters), self.whole)
-        outside = list(relax.analysis.free_vars(own))
+        free = relax.analysis.free_vars(own)
+        # Extents that are read as numbers are free, too; each comes once, with the shape.
+        outside = [variable for variable in free if isinstance(variable.ty, relax.TensorType)]
         whole = relax.Function([*self.parameters, *outside], self.whole)
         symbols = dict.fromkeys(relax.analysis.free_symbolic_vars(whole))
         # Those that the types of parameters alone define may be expressions of others, and unknown in a trip.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import tvm
 from tvm import tirx
 
 from relay_layout.graph import MATCH_CAST, Node
@@ -13,7 +14,8 @@ from relay_layout.verify.symbols import Symbol, extents, times
 def moved(node: Node, dims: Dims) -> Dims | None:
     """The result of a call on an operand that lies as ``dims``; None for a call that is no mere movement.
 
-    None also where digits cannot say it: a reshape that cuts a dimension unevenly, an index map that pads.
+    None also where digits cannot say it: a reshape that cuts a dimension unevenly, an index map that pads or
+    that :func:`is_lowered` refuses.
     """
     reader = MOVES.get(node.operator)
     return reader(node, dims) if reader is not None else None
@@ -81,9 +83,21 @@ def _shuffled(node: Node, dims: Dims) -> Dims | None:
 
 def _mapped(node: Node, dims: Dims) -> Dims | None:
     attributes = node.attributes
-    if attributes.pad_value is not None:
+    if attributes.pad_value is not None or not is_lowered(node):
         return None
     return _through_map(attributes.index_map, dims)
+
+
+def is_lowered(node: Node) -> bool:
+    """False for a layout transform whose index map TVM, which lowers it by the inverse, cannot invert."""
+    shape = node.operands[0].shape
+    if node.operator != "layout_transform" or shape is None:
+        return True
+    try:
+        node.attributes.index_map.non_surjective_inverse(list(shape))
+    except tvm.error.InternalError:
+        return False
+    return True
 
 
 def _through_map(index_map: Any, dims: Dims) -> Dims | None:

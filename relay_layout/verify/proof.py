@@ -20,6 +20,7 @@ from relay_layout.verify.contents import Contents
 from relay_layout.verify.digits import Dims, of_layout, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.matching import result_dims
 from relay_layout.verify.meanings import without_meaning
+from relay_layout.verify.movement import is_lowered
 from relay_layout.verify.originals import (
     Held,
     Originals,
@@ -372,11 +373,10 @@ class Proof:
                     self._fail(node.name, node.operator, problem)
         shown = [f"'{value.name}'{by_origin(value.name, self._new(value).origin)}" for value in node.operands]
         operands = ", ".join(shown) or "nothing"
-        self._fail(
-            node.name,
-            node.operator,
-            f"the original function has no such operator on {operands}, expected one",
-        )
+        problem = f"the original function has no such operator on {operands}, expected one"
+        if not is_lowered(node):
+            problem = f"TVM cannot invert its index map for {operands} of shape {node.operands[0].shape}"
+        self._fail(node.name, node.operator, problem)
 
     def _with_origins(self, mismatch: Mismatch, held: Sequence[Held]) -> str:
         """A message that also says which bindings decided how the operands lie."""

@@ -27,6 +27,7 @@ from tests.relay_layout.explanation.explained_modules import (
     planned,
     random_plan,
     relu_between,
+    weight,
 )
 
 op = relax.op
@@ -309,3 +310,16 @@ def test_a_reason_is_given_just_where_a_row_gives_no_signature(seed: int) -> Non
             # Other rules than the rows of axes are asked only where they gave nothing.
             if not offered or isinstance(rule, AxisRule):
                 assert bool(reason) != offered, f"seed {seed}, {node.name}, {wanted} at {place}: {reason}"
+
+
+def test_tensors_that_lie_in_blocks_already_are_called_so() -> None:
+    """In a module that was converted before: its blocks are dimensions, and no volumes."""
+
+    def emit(builder: relax.BlockBuilder, data: relax.Var) -> Any:
+        layouts = {"data_layout": "NCHW8c", "kernel_layout": "OIHW8i8o", "out_layout": "NCHW8c"}
+        weights = weight(2, 2, 1, 1, 8, 8)
+        return builder.emit(op.nn.relu(builder.emit(op.nn.conv2d(data, weights, **layouts))))
+
+    found = relay_layout.explain(module_of(emit, (1, 2, 5, 5, 8)))
+    named = [fact.operands + fact.results for fact in found.operators]
+    assert named == [("NCHW8c", "OIHW8i8o", "NCHW8c"), ("NCHW8c", "NCHW8c")]

@@ -415,6 +415,17 @@ def test_what_only_looks_the_same_is_refused(name: str) -> None:
     assert refusal(original, converted) is not None
 
 
+def test_an_index_map_that_tvm_cannot_invert_is_refused() -> None:
+    """It gives the bytes as they were, and does not compile: both terms of its sum have one value."""
+    split = blocked(lambda n, c, h, w: [n, c // 4, h, w, c % 4])
+    turned = blocked(lambda n, c, h, w, b: [b, c * 4 + n, h, w])
+    converted = written(split, op.nn.relu, turned, lambda x: op.reshape(x, (1, 4, 4, 4)))
+    assert refusal(written(op.nn.relu), converted) == (
+        "function 'main', binding 'lv2' (layout_transform): "
+        "TVM cannot invert its index map for 'lv1' (by 'data', 'lv') of shape (1, 1, 4, 4, 4)"
+    )
+
+
 def test_one_computation_written_twice_may_be_made_once() -> None:
     def twice(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
         return builder.emit(op.add(builder.emit(op.nn.relu(data)), builder.emit(op.nn.relu(data))))

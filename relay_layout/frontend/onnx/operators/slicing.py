@@ -277,7 +277,7 @@ def _gather(node: Node) -> Value:
     if counted is not None:
         node.requirements.no_more(counted, shape[axis])
     places = _places(node, shape[axis])
-    # An index that is out of range stays within memory.
+    # An index that is out of range picks what is at the edge.
     return relax.op.take(node.tensor(0), places, axis, mode="clip")
 
 
@@ -297,17 +297,25 @@ def _gather_elements(node: Node) -> Value:
 def _places(node: Node, extent: Extent) -> Value:
     """The second input, places along an axis of this extent, counted from the front."""
     places = node.tensor(1)
+    _ask_for_elements(node, shape_of(places), [extent])
     return places if node.is_natural(1) else from_the_front(node, places, extent)
+
+
+def _ask_for_elements(node: Node, places: Sequence[Extent], ends: Sequence[Extent]) -> None:
+    """Ask for elements along axes of extents ``ends``, where there are any places to pick them at."""
+    for end in ends:
+        node.requirements.no_more(least(product(places), 1), end)
 
 
 def _gather_nd(node: Node) -> Value:
     batch = int(node.attributes.get("batch_dims", 0))
     indices = node.tensor(1)
+    places = shape_of(node.input(1))
+    if not isinstance(places[-1], int):
+        raise Unsupported(f"has {written(places[-1:])} numbers in each index, which have to be known")
+    ends = shape_of(node.input(0))[batch : batch + places[-1]]
+    _ask_for_elements(node, places, ends)
     if not node.is_natural(1):
-        length = shape_of(node.input(1))[-1]
-        if not isinstance(length, int):
-            raise Unsupported(f"has {written([length])} numbers in each index, which have to be known")
-        ends = shape_of(node.input(0))[batch : batch + length]
         indices = from_the_front(node, indices, ends)
     return relax.op.gather_nd(node.tensor(0), indices, batch)
 

@@ -52,6 +52,18 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             e = Add(a, x)  s = Abs(e)  r = ReduceMax <keepdims=0> (s)  d = Less(r, t) }> ( , true, x) }""",
         [{"x": ROWS, "t": np.array(most, "float32")} for most in (9, 0, 200)],
     ),
+    "a_choice_that_reads_an_extent_as_a_number": (
+        """(float[N,3] x, int64[K,1] p, bool b) => (float[N,3] y) {
+        y = If (b) <then_branch = t () => (float[N,3] r) {
+            one = Constant <value = float {5.0}> ()  k = Shape <end=1> (p)  m = Shape <start=1> (x)
+            s = Concat <axis=0> (k, m)  u = Expand (one, s)  r = ScatterND (x, p, u) },
+            else_branch = e () => (float[N,3] f) { f = Neg (x) }> }""",
+        [
+            {"x": ROWS, "p": np.array(rows, "int64").reshape(-1, 1), "b": np.array(taken)}
+            for rows in ([1], [])
+            for taken in (True, False)
+        ],
+    ),
     "trips_until_either": (
         """(float[2,3] x, int64 n, bool b0) => (float[A,B] y, int64[C] z) {
         y, z = Loop <body = b (int64 i, bool c, float[2,3] a) => (bool d, float[2,3] e, int64 r) {

@@ -1,15 +1,18 @@
 """Forests of decision trees, beside ONNX Runtime."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
+import relay_layout
 from relay_layout.errors import ModelError
 from relay_layout.frontend import from_onnx
 from tests.relay_layout.frontend.onnx.test_counted import check
-from tests.relay_layout.frontend.onnx.test_features import model_of, rows
+from tests.relay_layout.frontend.onnx.test_features import NAN, model_of, rows
 
 # Two trees: one of two levels, one that is a leaf but for a single comparison.
 MODES = ["BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"]
@@ -93,3 +96,91 @@ def test_two_classes_by_one_score(numbers: list[float], transform: str, tmp_path
 def test_nodes_that_make_no_trees_are_refused(attributes: dict[str, Any]) -> None:
     with pytest.raises(ModelError, match="has nodes that make no trees"):
         from_onnx(regressor(**attributes))
+
+
+# The first of the trees above, one that asks for members, one that is a leaf, and the last of those above.
+LEQ, MEMBER = 0, 6
+ENTRIES: dict[str, Any] = {
+    "nodes_modes": [LEQ, LEQ, MEMBER, LEQ, LEQ],
+    "nodes_featureids": [0, 2, 1, 0, 1],
+    "nodes_splits": [0.25, -0.5, 0.0, 0.0, 0.1],
+    "nodes_truenodeids": [0, 1, 3, 5, 3],
+    "nodes_trueleafs": [1, 1, 1, 1, 1],
+    "nodes_falsenodeids": [1, 2, 4, 5, 4],
+    "nodes_falseleafs": [0, 1, 1, 1, 1],
+    "tree_roots": [0, 2, 3, 4],
+    "leaf_weights": [0.5, -1.0, 2.0, 0.25, -0.75, 1.5],
+    "membership_values": [1.0, 4.0, 2.0, NAN],
+}
+
+
+def ensemble(dtype: int = 1, features: int = 3, **attributes: Any) -> Any:
+    given = ENTRIES | {"leaf_targetids": [0] * len(ENTRIES["leaf_weights"]), "n_targets": 1} | attributes
+    for name in ("nodes_modes", "nodes_splits", "leaf_weights", "membership_values"):
+        kind = 2 if name == "nodes_modes" else dtype
+        given[name] = helper.make_tensor(name, kind, [len(given[name])], given[name])
+    model = model_of("TreeEnsemble", [["N", features]], [dtype], **given)
+    model.opset_import[1].version = 5
+    return model
+
+
+def features(count: int) -> np.ndarray:
+    """Rows in which some of the second features are members, and some no numbers."""
+    data = np.random.default_rng(2).uniform(-1, 1, (count, 3))
+    data[:, 1] = np.arange(count) % 6
+    data[3::7, 1] = np.nan
+    return data
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"aggregate_function": 0},
+        {"aggregate_function": 2, "nodes_missing_value_tracks_true": [0, 0, 1, 0, 1]},
+        {"aggregate_function": 3},
+        {"leaf_targetids": [0, 2, 1, 0, 1, 2], "n_targets": 3},
+    ],
+    ids=["sum", "average", "missing", "most", "three targets"],
+)
+@pytest.mark.parametrize("dtype", [1, 11], ids=["float", "double"])
+def test_trees_of_entries(attributes: dict[str, Any], dtype: int, tmp_path: Path) -> None:
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    feeds = [{"x0": features(count).astype(kind)} for count in (1, 60)]
+    check(ensemble(dtype, **attributes), feeds, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "transform"),
+    [(1, lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)), (2, lambda x: 1 / (1 + np.exp(-x)))],
+    ids=["softmax", "logistic"],
+)
+def test_numbers_of_transforms(number: int, transform: Callable[[Any], Any], tmp_path: Path) -> None:
+    """As ONNX numbers them; ONNX Runtime exchanges these two."""
+    targets: dict[str, Any] = {"leaf_targetids": [0, 2, 1, 0, 1, 2], "n_targets": 3}
+    data = features(12).astype("float32")
+    (plain,) = check(ensemble(**targets), [{"x0": data}], tmp_path).run({"x0": data}).values()
+    relay_layout.compile(ensemble(**targets, post_transform=number), shipped_records=False).save(
+        tmp_path / "other.rla"
+    )
+    (found,) = relay_layout.load(tmp_path / "other.rla").run({"x0": data}).values()
+    np.testing.assert_allclose(found, transform(plain), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"nodes_truenodeids": [0, 1, 3, 6, 3]}, "has nodes that make no trees"),
+        ({"nodes_falsenodeids": [0, 2, 4, 5, 4]}, "has nodes that make no trees"),
+        ({"tree_roots": [0, 9]}, "has nodes that make no trees"),
+        ({"leaf_targetids": [0, 0, 0, 0, 0, 1]}, "has modes of nodes, or targets of leaves, that are not"),
+        ({"membership_values": [0.5, NAN, 1.0]}, "has 2 sets of membership_values for 1 nodes"),
+        ({"post_transform": 4}, "has the post_transform 'PROBIT', which is not supported"),
+        ({"aggregate_function": 7}, "has the aggregate_function '7' of 1 results, which is not supported"),
+        ({"features": 2}, "compares feature 2 of 2"),
+    ],
+    ids=["leaf", "circle", "root", "target", "members", "transform", "aggregate", "features"],
+)
+def test_entries_that_make_no_trees_are_refused(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        from_onnx(ensemble(**attributes))

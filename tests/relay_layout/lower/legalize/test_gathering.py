@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import relay_layout
+from relay_layout.errors import InputError
 from tests.onnx_reference import reference_session
 
 DATA = np.arange(60, dtype="float32").reshape(3, 4, 5)
@@ -62,6 +63,64 @@ def test_places_beyond_are_those_at_the_edge(place: int, tmp_path: Path) -> None
     np.testing.assert_array_equal(rows, DATA[[2 if place > 0 else 0]])
     elements, _ = outputs("GatherElements <axis=0> (x, i)", [[[place, 0]]], tmp_path, 3)
     np.testing.assert_array_equal(elements, [[[DATA[2 if place > 0 else 0, 0, 0], DATA[0, 0, 1]]]])
+
+
+NOTHING = {
+    "rows": ("Gather (x, i)", "int64[k] i", (1,), "min(i.shape[0], 1)", "i.shape[0] = 1"),
+    "known rows": ("Gather (x, i)", "int64[2] i", (2,), "1", ""),
+    "elements along axes": (
+        "GatherND (x, i)",
+        "int64[k,2] i",
+        (1, 2),
+        "min(i.shape[0] * 2, 1)",
+        "i.shape[0] = 1",
+    ),
+    "elements": (
+        "GatherElements (x, i)",
+        "int64[k,4,5] i",
+        (1, 4, 5),
+        "min(i.shape[0] * 20, 1)",
+        "i.shape[0] = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_there_is_no_element_in_nothing(case: str, tmp_path: Path) -> None:
+    body, places, shape, least, got = NOTHING[case]
+    header = '<ir_version: 8, opset_import: ["" : 18]> nothing'
+    model = onnx.parser.parse_model(f"{header} (float[n,4,5] x, {places}) => (float y) {{ y = {body} }}")
+    relay_layout.compile(model).save(tmp_path / "nothing.rla")
+    session = relay_layout.load(tmp_path / "nothing.rla")
+    with pytest.raises(InputError) as error:
+        session.run({"x": DATA[:0], "i": np.zeros(shape, "int64")})
+    expected = f"the model was exported for inputs of which {least} <= x.shape[0], got "
+    assert str(error.value) == expected + ", ".join(filter(None, [got, "x.shape[0] = 0"]))
+    if "k" in places:
+        (found,) = session.run({"x": DATA[:0], "i": np.zeros((0, *shape[1:]), "int64")}).values()
+        assert found.size == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["Gather (q, i)", "GatherND (q, u)", "GatherElements (q, i)"],
+)
+@pytest.mark.parametrize("kind", ["float", "bool"])
+def test_of_what_the_data_leave_empty_nothing_is_read(body: str, kind: str, tmp_path: Path) -> None:
+    header = '<ir_version: 8, opset_import: ["" : 18]> left'
+    model = onnx.parser.parse_model(
+        f"{header} (float[n] x, int64[k] i) => ({kind}[a] y) <int64[1] last = {{-1}}, float zero = {{0}}>"
+        "{ m = Greater (x, zero)  r = Compress (x, m)"
+        f"  q = {'Identity (r)' if kind == 'float' else 'Greater (r, zero)'}"
+        f"  u = Unsqueeze (i, last)  y = {body} }}"
+    )
+    relay_layout.compile(model).save(tmp_path / "left.rla")
+    session = relay_layout.load(tmp_path / "left.rla")
+    places = np.array([0, 3, 1000000])
+    (found,) = session.run({"x": np.zeros(3, "float32"), "i": places}).values()
+    np.testing.assert_array_equal(found, np.zeros(3, found.dtype))
+    (found,) = session.run({"x": np.array([0, 2, 5], "float32"), "i": places[:1]}).values()
+    np.testing.assert_array_equal(found, [2 if kind == "float" else True])
 
 
 @pytest.mark.parametrize("place", [3, -7, 10**12, -(10**12)])
