@@ -49,6 +49,11 @@ def variable(dtype: str = "int32", lanes: int = 1) -> Any:
     return T.buffer_proxy(T.alloc_buffer((lanes,), dtype, scope="local"))
 
 
+def view_of(buffer: Any, shape: Sequence[Any], dtype: str) -> Any:
+    """The elements of a buffer, of which there are as many, by indices of another shape."""
+    return T.buffer_proxy(T.decl_buffer(shape, dtype, data=buffer.data, layout=None))
+
+
 def vectors(extent: int) -> Iterator[tuple[Any, int]]:
     """All of ``extent`` neighbours in vectors of whole registers: the first place of each, and its lanes.
 
