@@ -49,14 +49,18 @@ def variable(dtype: str = "int32", lanes: int = 1) -> Any:
     return T.buffer_proxy(T.alloc_buffer((lanes,), dtype, scope="local"))
 
 
-def vectors(extent: int, loop: Callable[..., Any] = T.serial) -> Iterator[tuple[Any, int]]:
+def view_of(buffer: Any, shape: Sequence[Any], dtype: str) -> Any:
+    """The elements of a buffer, of which there are as many, by indices of another shape."""
+    return T.buffer_proxy(T.decl_buffer(shape, dtype, data=buffer.data, layout=None))
+
+
+def vectors(extent: int) -> Iterator[tuple[Any, int]]:
     """All of ``extent`` neighbours in vectors of whole registers: the first place of each, and its lanes.
 
-    The statements for each are written in the body of the Python loop over them. Those of the longest
-    vectors are in a ``loop`` of that kind.
+    The statements for each are written in the body of the Python loop over them.
     """
     if extent >= _LONGEST:
-        with loop(0, extent // _LONGEST) as number:
+        with T.serial(0, extent // _LONGEST) as number:
             yield number * _LONGEST, _LONGEST
     begin = extent // _LONGEST * _LONGEST
     if lanes := (extent - begin) // _REGISTER * _REGISTER:

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from topi_ext.compute.imperative import loops, variable, written
+from topi_ext.compute.imperative import loops, variable, view_of, written
 from topi_ext.extents import as_int, fixed, is_one
 
 CHUNK = 1024
@@ -27,9 +27,16 @@ COMBINATIONS: dict[str, Callable[[Any, Any], Any]] = {
 """What an element becomes of what is there and what is written."""
 
 
-def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction: str) -> te.Tensor:
+def scattered(
+    data: te.Tensor,
+    places: te.Tensor,
+    updates: te.Tensor,
+    reduction: str,
+    shape: Sequence[Any] | None = None,
+) -> te.Tensor:
     """``data`` (outer, extent, inner) with ``updates`` (outer, count, inner) written along the second axis.
 
+    The result has as many elements as ``data``, and is of its shape unless another ``shape`` is given.
     ``places``, integers, are of the shape of the updates, or (1, count, 1) where they are those of whole
     rows; those below 0 count from the end, and nothing is written to those outside. What is written to one
     place is combined there one after the other, by one of :data:`COMBINATIONS`; the last of several updates
@@ -43,8 +50,9 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
     by_row = is_one(places.shape[0]) and is_one(places.shape[2])
     combined = COMBINATIONS[reduction]
 
-    def body(source: Any, place: Any, new: Any, result: Any) -> None:
+    def body(source: Any, place: Any, new: Any, whole_result: Any) -> None:
         loop = T.serial if _is_small(data) else T.parallel
+        result = view_of(whole_result, data.shape, data.dtype)
         with loop(0, outer * chunks) as part:
             row, begin = tirx.floordiv(part, chunks), tirx.floormod(part, chunks) * CHUNK
             length = inner if whole else tirx.min(CHUNK, inner - begin)
@@ -68,7 +76,7 @@ def scattered(data: te.Tensor, places: te.Tensor, updates: te.Tensor, reduction:
                         with T.If(_is_within(goal[0], extent)), T.Then():
                             write(begin + column)
 
-    return written("scattered", [data, places, updates], [(data.shape, data.dtype)], body)
+    return written("scattered", [data, places, updates], [(shape or data.shape, data.dtype)], body)
 
 
 def scattered_within(

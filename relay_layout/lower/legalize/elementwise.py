@@ -15,9 +15,11 @@ from relay_layout.ir import (
     shape_of,
     with_operands,
 )
-from relay_layout.lower.fusion.patterns import ELEMENTWISE, PATTERN
+from relay_layout.lower.fusion.patterns import BROADCAST, ELEMENTWISE, PATTERN
 from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute import transcendental, trigonometric
+from topi_ext.compute.powers import power
+from topi_ext.compute.remainders import floored_remainder, remainder
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
     "acos": trigonometric.acos,
@@ -40,6 +42,10 @@ COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
 
 _DOUBLES = "cosh", "sinh"
 """Those that are of float64, too: LLVM has no functions for them."""
+
+
+REMAINDERS: dict[str, Callable[..., te.Tensor]] = {"mod": remainder, "floor_mod": floored_remainder}
+"""Of float32, broadcast."""
 
 
 def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -70,12 +76,15 @@ def full_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
 
 
 def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A quotient or remainder of integers that no operand ends the process with; others as they are.
+    """A quotient or remainder of integers that no operand ends the process with, and one of REMAINDERS of
+    float32; others as they are.
 
     By 0 it is that by 1. By -1, of which the quotient of the least integer has no room, the remainder is that
     by 1 as well, and the quotient that by 1 with the other sign, which wraps around.
     """
     dividend, divisor = call.args
+    if operator_name(call) in REMAINDERS and _are_single(call):
+        return _broadcast_call(builder, call, REMAINDERS[operator_name(call)])
     if not isinstance(divisor.ty, relax.TensorType) or not dtype_of(divisor).startswith(("int", "uint")):
         return default_call(builder, call)
     trapping = (0, -1) if dtype_of(divisor).startswith("int") else (0,)
@@ -99,11 +108,30 @@ def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         return builder.emit(made, name_hint=name)
 
     plain = with_operands(call, [dividend, chosen("divisor", trapping, 1)])
-    if -1 not in trapping or operator_name(call) in _REMAINDERS:
+    if -1 not in trapping or operator_name(call) in REMAINDERS:
         return default_call(builder, plain)
     quotient = builder.emit(default_call(builder, plain), name_hint="quotient")
     signed = builder.normalize(relax.op.multiply(quotient, chosen("sign", [-1], -1, 1)))
     return default_call(builder, signed)
+
+
+def _are_single(call: relax.Call) -> bool:
+    """Are both operands tensors of float32, and the shape of the result known?"""
+    tensors = all(isinstance(side.ty, relax.TensorType) for side in call.args)
+    return tensors and {*map(dtype_of, call.args)} == {"float32"} and shape_of(call) is not None
+
+
+def _broadcast_call(
+    builder: relax.BlockBuilder, call: relax.Call, compute: Callable[..., te.Tensor]
+) -> Expression:
+    """A call of ``compute`` of both operands and the shape of the result."""
+    return builder.call_te(
+        compute,
+        *call.args,
+        list(call.ty.shape.values),
+        primfunc_name_hint=operator_name(call),
+        primfunc_attrs={PATTERN: BROADCAST},
+    )
 
 
 def equality_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -210,12 +238,13 @@ _FALSE = tirx.const(0, "uint8")
 def power_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """``power``, by products and roots where one known exponent of float32 or float64 allows it."""
     base, exponent = call.args
-    if not isinstance(exponent, Constant) or dtype_of(call) not in ("float32", "float64"):
-        return default_call(builder, call)
-    numbers = constant_array(exponent)
-    rule = _POWERS.get(numbers.item()) if numbers.size == 1 else None
-    if rule is None or shape_of(base) is None or numbers.ndim > len(shape_of(base) or ()):
-        return default_call(builder, call)
+    rule = None
+    if isinstance(exponent, Constant) and dtype_of(call) in ("float32", "float64"):
+        numbers = constant_array(exponent)
+        is_one = numbers.size == 1 and numbers.ndim <= len(shape_of(base) or ())
+        rule = _POWERS.get(numbers.item()) if is_one else None
+    if rule is None:
+        return _broadcast_call(builder, call, power) if _are_single(call) else default_call(builder, call)
 
     def raised(tensor: te.Tensor) -> te.Tensor:
         return te.compute(tensor.shape, lambda *index: rule(tensor(*index)))
@@ -249,6 +278,4 @@ ORDERS = "less", "less_equal", "greater", "greater_equal"
 
 EXTREMA = "maximum", "minimum"
 
-_REMAINDERS = "mod", "floor_mod"
-
-QUOTIENTS = "divide", "floor_divide", *_REMAINDERS
+QUOTIENTS = "divide", "floor_divide", *REMAINDERS

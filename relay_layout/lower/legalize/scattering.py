@@ -118,9 +118,9 @@ def _call(
     reduction: str,
     shape: Shape,
 ) -> Expression:
+    # A result of another shape would be copied to its place if it is one of the network's.
     compute = partial(scattered, reduction=reduction)
-    found = builder.emit(builder.call_te(compute, data, places, updates, primfunc_name_hint="scatter"))
-    return _reshaped(builder, found, shape)
+    return builder.call_te(compute, data, places, updates, shape=list(shape), primfunc_name_hint="scatter")
 
 
 def _reshaped(builder: relax.BlockBuilder, tensor: Expression, shape: Shape) -> Expression:

@@ -1,4 +1,4 @@
-"""Variables that are other names or views of tensors."""
+"""Variables that are other names or views of tensors, or what a tuple of these holds."""
 
 from collections.abc import Iterable
 
@@ -13,9 +13,15 @@ class Aliases:
 
     def __init__(self, bindings: Iterable[relax.Binding]) -> None:
         self._of: dict[relax.Var, relax.Var] = {}
+        tuples: dict[relax.Var, relax.Tuple] = {}
         for binding in bindings:
-            value = binding.value
-            source = value.args[0] if operator_name(value) in (RESHAPE, POINTED) else value
+            value = source = binding.value
+            if isinstance(value, relax.Tuple):
+                tuples[binding.var] = value
+            elif isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
+                source = tuples[value.tuple_value].fields[value.index]
+            elif operator_name(value) in (RESHAPE, POINTED):
+                source = value.args[0]
             if isinstance(source, relax.Var):
                 self._of[binding.var] = self.root(source)
 

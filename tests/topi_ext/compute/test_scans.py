@@ -1,6 +1,7 @@
 """Scans along each axis, beside numpy's."""
 
 import operator
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import tvm
 from kernel_harness import compile_function, data_of, host_cpus, run_function, target_for
 from tvm import te, tirx
 
-from topi_ext.compute.scans import PARALLEL_ELEMENTS, scanned
+from topi_ext.compute.scans import CHUNK, PARALLEL_ELEMENTS, scanned
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -29,9 +30,22 @@ def test_sums_along_an_axis(axis: int, width: int) -> None:
     np.testing.assert_allclose(scan_of(array, axis), array.cumsum(axis), 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("axis", [0, -1])
+def test_rows_are_added_in_vectors() -> None:
+    data = te.placeholder((2, 5, 32), "float32", "data")
+    function = compile_function(te.create_prim_func([data, scanned(data, 1, operator.add)]), TARGET)
+    assert re.search(r"addps|fadd\s+v", function.mod.inspect_source("asm"))
+
+
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("width", [CHUNK - 1, CHUNK, 2 * CHUNK + 3])
+def test_rows_of_several_chunks(axis: int, width: int) -> None:
+    array = data_of(2, 3, width)
+    np.testing.assert_allclose(scan_of(array, axis), array.cumsum(axis), 1e-3, 1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
 def test_sums_of_what_is_before(axis: int) -> None:
-    array = data_of(6, 70)
+    array = data_of(6, 2, 70)
     np.testing.assert_allclose(scan_of(array, axis, before=0), array.cumsum(axis) - array, 1e-4, 1e-5)
 
 

@@ -101,3 +101,18 @@ def test_updates_of_a_part_of_the_data(
         at = (*index[:axis], places[index], *index[axis + 1 :])
         expected[at] = COMBINED[reduction](expected[at], arrays[2][index])
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+def test_the_result_may_have_another_shape(symbolic: bool) -> None:
+    rows = tirx.Var("n", "int64") if symbolic else 6
+    data, places, updates = data_of(1, 6, 5), several(6, (1, 4, 1)), data_of(1, 4, 5, seed=1)
+    tensors = [
+        te.placeholder((1, rows, 5), "float32"),
+        te.placeholder(places.shape, "int64"),
+        te.placeholder(updates.shape, "float32"),
+    ]
+    result = scattered(*tensors, "add", shape=(rows, 5))
+    function = compile_function(te.create_prim_func([*tensors, result]), TARGET)
+    (found,) = run_function(function, [data, places, updates], [((6, 5), "float32")])
+    np.testing.assert_array_equal(found, by_definition(data, places, updates, "add")[0])

@@ -87,12 +87,17 @@ def test_doubles(name: str, function: np.ufunc) -> None:
 
 def test_exponentials_up_to_the_bounds() -> None:
     """Half of the last powers of two lie beyond what an exponent alone can hold."""
-    most, least = transcendental.LARGEST_EXPONENT, transcendental.SMALLEST_EXPONENT
+    most, least = math.log(float(np.finfo("float32").max)), transcendental.SMALLEST_EXPONENT
     values = np.concatenate([np.linspace(least, least + 2, 999), np.linspace(most - 2, most, 999)])
     values = values.astype("float32")
-    values = values[values <= most]
-    expected = np.minimum(np.exp(values.astype("float64")), np.finfo("float32").max)
+    values = values[values.astype("float64") <= most]
+    expected = np.exp(values.astype("float64"))
     np.testing.assert_allclose(computed("exp", values), expected, rtol=2e-7)
+
+
+def test_exponentials_beyond_the_bounds() -> None:
+    values = np.array([-86.99, -87.3, -87.4, -1e3, 88.73, 89.1, 1e3, 3e38], "float32")
+    np.testing.assert_array_equal(computed("exp", values), [0] * 4 + [np.inf] * 4)
 
 
 @pytest.mark.parametrize("value", [-88.0, -89.0, -1e3, -3e38])

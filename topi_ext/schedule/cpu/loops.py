@@ -5,7 +5,9 @@ from math import ceil
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
+from tvm_ffi import structural_map
 
 from topi_ext.codegen.infinite_extremes import from_infinity
 from topi_ext.extents import fixed, size_of
@@ -144,9 +146,10 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
     if not spatial:
         return
     sized = size_of([sch.get(loop).extent for loop in spatial]) is not None
-    # Of operands that lie as the result does, all dimensions are one row.
-    apart = sized and not how.rows and not _lies_as_result(sch, block)
-    if apart and _are_long(size_of([sch.get(loop).extent for loop in spatial[-2:]]), how):
+    # Of operands that lie as the result does, all dimensions are one row, unless the place in it counts.
+    lies = _lies_as_result(sch, block)
+    apart = sized and not how.rows and (not lies or _depends_on_place(sch, block))
+    if apart and not lies and _are_long(size_of([sch.get(loop).extent for loop in spatial[-2:]]), how):
         # Of three loops made one, TVM would not see that places in the row are not those of quotients.
         spatial = [*spatial[:-2], *coalesce(sch, block, spatial[-2:], len(spatial) - 2)]
     extent = loop_extent(sch, spatial[-1])
@@ -223,6 +226,17 @@ def _places_depend(sch: Schedule, block: SBlock) -> bool:
     innermost = node.iter_vars[-1].var
     indices = [index for load in loads_of(node.body) for index in load.indices]
     return any(uses(call.args[0], innermost) for index in indices for call in conditionals(index))
+
+
+def _depends_on_place(sch: Schedule, block: SBlock) -> bool:
+    """Does what an element is depend on where it is, as in a triangle of a matrix?
+
+    In vectors that cross rows each place would be divided.
+    """
+    node = sch.get(block)
+    axes = [axis.var for axis in node.iter_vars]
+    value = structural_map(node.body.value, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
+    return any(uses(value, axis) for axis in axes)
 
 
 def _are_long(elements: int | None, how: Arrangement) -> bool:

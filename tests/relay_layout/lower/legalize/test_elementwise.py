@@ -160,6 +160,44 @@ def _applied(operator: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.nda
     return found
 
 
+FLOATS = pytest.mark.parametrize(
+    ("operator", "wanted"),
+    [(relax.op.mod, np.fmod), (relax.op.floor_mod, np.remainder), (relax.op.power, np.power)],
+    ids=["mod", "floor_mod", "power"],
+)
+
+
+@FLOATS
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_two_floats(operator: Callable[..., relax.Expr], wanted: np.ufunc, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.uniform(0.1, 40, (3, 1, 37)).astype(dtype), rng.uniform(0.5, 7, (5, 1)).astype(dtype)
+    np.testing.assert_allclose(_applied(operator, left, right), wanted(left, right), rtol=2e-7)
+
+
+@FLOATS
+def test_two_floats_of_any_number(
+    operator: Callable[..., relax.Expr], wanted: np.ufunc, tmp_path: Path
+) -> None:
+    """In one function with what comes before and after them."""
+    shape = [tvm.tirx.Var("n", "int64"), 7]
+    left, right = (relax.Var(name, relax.TensorType(shape, "float32")) for name in ("left", "right"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [left, right]):
+        with builder.dataflow():
+            found = builder.emit(operator(builder.emit(relax.op.abs(left)), right))
+            result = builder.emit_output(builder.emit(relax.op.negative(found)))
+        builder.emit_func_output(result)
+    relay_layout.compile(builder.finalize()).save(tmp_path / "floats.rla")
+    session = relay_layout.load(tmp_path / "floats.rla")
+    rng = np.random.default_rng(0)
+    for rows in (1, 13):
+        given = {name: rng.uniform(-5, 5, (rows, 7)).astype("float32") for name in ("left", "right")}
+        (result,) = session.run(given).values()
+        wanted_result = -wanted(np.abs(given["left"]), given["right"])
+        np.testing.assert_allclose(result, wanted_result, rtol=3e-7)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "bool"])
 def test_the_sign_of_what_is_never_negative(dtype: str) -> None:
     found = _applied(relax.op.sign, np.array([0, 1, 200]).astype(dtype))

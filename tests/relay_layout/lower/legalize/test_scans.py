@@ -7,7 +7,6 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.lower.legalize.cpu import legalization_map
 from tests.layout_graphs import execute
 
 RNG = np.random.default_rng(0)
@@ -31,8 +30,3 @@ def test_numbers_are_those_of_numpy(operator: str, axis: int | None) -> None:
     module = module_of(operator, (tvm.tirx.Var("n", "int64"), 21), axis=axis)
     (found,) = execute(module, data)
     np.testing.assert_allclose(found, getattr(np, operator)(data, axis), 1e-5)
-
-
-def test_lines_are_not_scanned_one_by_one() -> None:
-    legalized = relax.transform.LegalizeOps(legalization_map())(module_of("cumsum", (2, 5, 32), axis=1))
-    assert "T.vectorized" in str(legalized["cumsum"])

@@ -45,6 +45,13 @@ def activations(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
     return data
 
 
+def halves(builder: relax.BlockBuilder, data: relax.Var) -> relax.Expr:
+    """Two results of one kernel, the first of which is read again."""
+    both = builder.emit(op.split(data, 2))
+    first, second = (builder.emit(relax.TupleGetItem(both, index)) for index in range(2))
+    return relax.Tuple([first, second, builder.emit(op.exp(first))])
+
+
 def allocations(function: relax.Function) -> list[str]:
     return [
         line.split(" = ")[1].split("(")[0] for line in function.script().splitlines() if ".alloc_" in line
@@ -206,6 +213,7 @@ def test_runs_in_the_virtual_machine() -> None:
             [[], [0, 2, 3], [1]],
             id="an input among them",
         ),
+        pytest.param(halves, [[0, 1, 3], [1, 1, 3], [2, 1, 3]], id="several of one kernel"),
     ],
 )
 def test_where_outputs_lie(

@@ -66,6 +66,17 @@ def test_broadcast(left: tuple[int, ...], right: tuple[int, ...], symbolic: bool
     check_loops([data, other], topi.multiply, data * other, symbolic)
 
 
+@either
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("shape", [(2, 5, 7), (2, 9, 16), (3, 20, 20), (2, 17, 49), (2, 197, 196)])
+def test_triangles(shape: tuple[int, ...], upper: bool, symbolic: bool) -> None:
+    data = data_of(*shape)
+    wanted = (np.triu if upper else np.tril)(data)
+    script = check_loops([data], lambda x: topi.trilu(x, tirx.const(0, "int32"), upper), wanted, symbolic)
+    # A vector is of one row, whose number is divided by nothing.
+    assert f"% {shape[-1]}" not in script and f"% T.int64({shape[-1]})" not in script
+
+
 @pytest.mark.parametrize("channels", [26, 104, 128])
 def test_rows_of_an_unknown_number_have_vectors_without_conditions(channels: int) -> None:
     data = data_of(3, 5, channels)
