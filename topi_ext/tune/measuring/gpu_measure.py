@@ -30,11 +30,11 @@ from topi_ext.tune.measuring.builders import (
     measured,
     needing_packages,
 )
-from topi_ext.tune.measuring.gpu_process import GpuProcess
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
-from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing, too_long
+from topi_ext.tune.measuring.process import LocalRunner, Process
+from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.tune.records.record import WRONG
 
@@ -75,11 +75,11 @@ class GpuMeasurer:
         self._build_one = partial(gpu_workers.build, self._folder.name, tuple(link), multiprocessor.arch)
         with needing_packages():
             self._pool = builder_pool(builders, timing.build_timeout)
-            self._here: GpuProcess | None = None
+            self._here: Process | None = None
             self._runner: Runner
             if remote is None:
-                self._here = GpuProcess()
-                self._runner = _LocalRunner(self._here, timing)
+                self._here = Process(gpu_workers.prepare)
+                self._runner = LocalRunner(self._here, gpu_workers.run_here, timing)
             else:
                 self._runner = BoardRunner(
                     remote,
@@ -151,28 +151,3 @@ class GpuMeasurer:
 def product_error(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
     """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
     return tolerance_error(error, product_check.allowed_error(workload, knobs))
-
-
-class _LocalRunner:
-    """Runs kernels here, one after the other."""
-
-    def __init__(self, process: GpuProcess, timing: Timing) -> None:
-        self._process = process
-        self._timing = timing
-
-    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
-        """One measurement for each kernel in order, each as soon as it is there."""
-        repeats, min_repeat_ms = self._timing.repeats, self._timing.min_repeat_ms
-        limit = self._timing.run_timeout
-        for kernel in kernels:
-            try:
-                times = self._process.ask(gpu_workers.run_here, kernel, repeats, min_repeat_ms, limit=limit)
-                yield Measurement(tuple(times))
-            except TimeoutError:
-                yield Measurement((), too_long("run", limit))
-            except Exception as error:
-                yield Measurement((), f"run: {last_line(str(error))}")
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.close()

@@ -1,4 +1,4 @@
-"""Measuring kernels: built in worker processes, run here by MetaSchedule's runner or on boards over RPC.
+"""Measuring kernels: built in worker processes, run in one here or on boards over RPC.
 
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
@@ -30,7 +30,8 @@ from topi_ext.tune.measuring.builders import (
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
-from topi_ext.tune.measuring.timing import USUAL, Timing, too_long
+from topi_ext.tune.measuring.process import LocalRunner, Process
+from topi_ext.tune.measuring.timing import USUAL, Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice
 from topi_ext.tune.records.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
@@ -72,10 +73,13 @@ class KernelMeasurer:
         with needing_packages():
             self._pool = builder_pool(builders, timing.build_timeout)
             self._link = tuple(link)
+            self._remote = remote
             self._runner: Runner
             if remote is None:
-                self._runner = _LocalRunner(threads, timing)
-            else:
+                prepare = partial(workers.prepare_worker, threads)
+                self._runner = LocalRunner(Process(prepare), workers.run_here, timing)
+                return
+            try:
                 self._runner = BoardRunner(
                     remote,
                     threads=threads,
@@ -84,7 +88,10 @@ class KernelMeasurer:
                     tell=tell,
                     watch=watch,
                 )
-        self._remote = remote
+            except BaseException:
+                # What is interrupted here is closed by nobody, and TVM's pools do not end by themselves.
+                self._pool.shutdown(wait=False)
+                raise
 
     def _probe(self) -> Library | None:
         """What remote machines load to tell their features; None for a target of whose they cannot."""
@@ -162,47 +169,3 @@ def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> flo
 def _library(build: Any, target: Any, function: tirx.PrimFunc) -> Library:
     path = str(build(workers.named(function), target))
     return Library(path, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params])
-
-
-class _LocalRunner:
-    """Runs kernels here, one after the other in one process, which a kernel that hangs or crashes costs."""
-
-    def __init__(self, threads: int, timing: Timing) -> None:
-        from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
-
-        config = EvaluatorConfig(
-            number=1,
-            repeat=timing.repeats,
-            min_repeat_ms=timing.min_repeat_ms,
-            enable_cpu_cache_flush=False,
-        )
-        self._limit = timing.run_timeout
-        self._runner = LocalRunner(
-            timeout_sec=self._limit,
-            evaluator_config=config,
-            f_run_evaluator=workers.run_here,
-            initializer=partial(workers.prepare_worker, threads),
-        )
-
-    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
-        """One measurement for each kernel in order, each as soon as it is there."""
-        from tvm.s_tir.meta_schedule.arg_info import TensorInfo
-        from tvm.s_tir.meta_schedule.runner import RunnerInput
-
-        for kernel in kernels:
-            information = [TensorInfo(dtype, shape) for shape, dtype in kernel.arguments]
-            (future,) = self._runner.run([RunnerInput(kernel.path, "cpu", information)])
-            result = future.result()
-            text = "" if result.error_msg is None else str(result.error_msg)
-            if "Timeout, killed" in text:
-                yield Measurement((), too_long("run", self._limit))
-            elif text:
-                yield Measurement((), f"run: {last_line(text)}")
-            else:
-                yield Measurement(tuple(float(value) for value in result.run_secs))
-
-    def close(self) -> None:
-        """End the process, where the runner keeps one."""
-        pool = getattr(self._runner, "pool", None)
-        if pool is not None:
-            pool.shutdown(wait=False)

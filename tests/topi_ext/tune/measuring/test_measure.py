@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -135,6 +136,42 @@ def test_a_build_that_takes_its_process_down_is_an_error(
     assert found.error == error
     (again,) = measurer.measure(workload, knobs)
     assert len(again.seconds) == 3
+
+
+def _fail(*_: Any) -> list[float]:
+    raise RuntimeError("cannot open shared object file")
+
+
+@pytest.mark.parametrize(
+    ("worker", "error"),
+    [(_crash, "run: Subprocess terminated"), (_fail, "run: RuntimeError: cannot open shared object file")],
+    ids=["crash", "failure"],
+)
+def test_a_run_that_fails_costs_its_kernel_alone(
+    worker: Any,
+    error: str,
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: KernelMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    knobs = [Space(workload, processor).default.knobs]
+    with monkeypatch.context() as patch:
+        patch.setattr(measurer._runner, "_run_here", worker)
+        (found,) = measurer.measure(workload, knobs)
+    assert found.error == error
+    (again,) = measurer.measure(workload, knobs)
+    assert len(again.seconds) == 3
+
+
+def test_no_process_starts_before_the_first_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an interrupt while layouts are chosen nothing would be left to end."""
+
+    def start(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process starts")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    KernelMeasurer(TARGET, threads=1, cpu="here").close()
 
 
 def test_results_are_compared_with_those_of_the_default(
