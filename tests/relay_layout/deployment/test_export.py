@@ -266,9 +266,33 @@ def test_a_folder_without_a_network_is_refused(example: Example, tmp_path: Path)
     assert example(tmp_path / "net").stderr == message
 
 
-def test_a_missing_input_is_named(static: Path, example: Example, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["1", "1", "none.bin"], "none.bin: cannot be read, or is empty"),
+        (["1", "1", "."], ".: cannot be read, or is empty"),
+        (["many"], "THREADS: expected a whole number from 0 on, got 'many'"),
+        (["99999999999"], "THREADS: at most 65536"),
+        (["1", "-1"], "RUNS: expected a whole number from 0 on, got '-1'"),
+        (["1", "1", "x.bin:2,3,9,a"], "x.bin:2,3,9,a: expected a whole number from 0 on, got 'a'"),
+        (["1", "1", "x.bin:2,,9,7"], "x.bin:2,,9,7: expected a whole number from 0 on, got ''"),
+        (["1", "1", "x.bin", "y.bin"], "the network takes 1 inputs, and 2 are given"),
+    ],
+)
+def test_what_the_example_cannot_use_is_named(
+    words: list[str], message: str, static: Path, program: Path, tmp_path: Path
+) -> None:
     export_folder(static, tmp_path / "net")
-    assert example(tmp_path / "net", "none.bin").stderr == "error: none.bin: cannot be read\n"
+    command = [str(program), str(tmp_path / "net"), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"error: {message}\n")
+
+
+def test_outputs_that_cannot_be_written_are_told(static: Path, example: Example, tmp_path: Path) -> None:
+    export_folder(static, tmp_path / "net")
+    (tmp_path / "output0.bin").symlink_to("/dev/full")
+    done = example(tmp_path / "net")
+    assert (done.returncode, done.stderr) == (2, "error: output0.bin: cannot be written\n")
 
 
 def test_what_inputs_stand_for_is_told(static: Path, tmp_path: Path) -> None:
