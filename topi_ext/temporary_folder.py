@@ -32,9 +32,8 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     def __init__(self, room: int = 0) -> None:
         """``room``: bytes that have to be free."""
         try:
-            if room and shutil.disk_usage(tempfile.gettempdir()).free < room:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
             _remove_left(tempfile.gettempdir())
+            _check_room(tempfile.gettempdir(), room)
             super().__init__(prefix=PREFIX)
         except OSError as error:
             raise _no_place(error) from None
@@ -47,10 +46,22 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         if isinstance(error, OSError) and error.errno in _FULL:
             raise _no_place(error) from None
 
+    def check_room(self, room: int) -> None:
+        """Raises RelayLayoutError unless so many bytes are free."""
+        try:
+            _check_room(os.path.dirname(self.name), room)
+        except OSError as error:
+            raise _no_place(error) from None
+
     def cleanup(self) -> None:
         """Remove the folder now."""
         super().cleanup()
         self._unlock()
+
+
+def _check_room(folder: str, room: int) -> None:
+    if room and shutil.disk_usage(folder).free < room:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.abspath(folder))
 
 
 def _no_place(error: OSError) -> RelayLayoutError:

@@ -16,7 +16,7 @@ from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.tune.measuring import gpu_workers, product_check
 from topi_ext.tune.measuring.agreement import tolerance_error
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
@@ -145,6 +145,7 @@ class GpuMeasurer:
         return [found.get(product) or (self._libraries[product], "") for product in products]
 
     def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
+        self._folder.check_room(FOR_CODE)
         return built(self._pool, self._build_one, jobs, self._timing.build_timeout, self._stop)
 
 

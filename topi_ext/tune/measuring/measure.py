@@ -15,7 +15,7 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
 from topi_ext.tune.measuring.boards import BoardEvent, BoardRunner
@@ -155,7 +155,9 @@ class KernelMeasurer:
         self._folder.cleanup()
 
     def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
-        """All are built before any is run."""
+        """All are built before any is run. RelayLayoutError where there is no room for them."""
+        # What a full disk lets fail says nothing of the kernels, which would count as tried.
+        self._folder.check_room(FOR_CODE)
         build = partial(workers.build_and_export, self._folder.name, self._link)
         return built(
             self._pool, partial(_library, build, self._target), jobs, self._timing.build_timeout, self._stop

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -162,6 +164,18 @@ def test_a_run_that_fails_costs_its_kernel_alone(
     assert found.error == error
     (again,) = measurer.measure(workload, knobs)
     assert len(again.seconds) == 3
+
+
+def test_a_disk_that_is_full_is_no_kernels_fault(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: KernelMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=999))
+    knobs = [Space(workload, processor).default.knobs]
+    with pytest.raises(RelayLayoutError, match=r"^there is no place for temporary files \(.*: No space left"):
+        list(measurer.measure(workload, knobs))
 
 
 def test_no_process_starts_before_the_first_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
