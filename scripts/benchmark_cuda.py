@@ -43,8 +43,9 @@ from relay_layout.tuning.tasks import describe
 from topi_ext.cuda.codegen.nvcc import find_compiler
 from topi_ext.cuda.kernel import Convolution
 from topi_ext.messages import last_line
-from topi_ext.tune.measuring.gpu_process import GpuProcess
+from topi_ext.tune.measuring import gpu_workers
 from topi_ext.tune.measuring.measurement import Measurer
+from topi_ext.tune.measuring.process import Process
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.tuner import TuneProgress
 
@@ -246,7 +247,7 @@ class _Run:
         self._records = (options.records,) if options.records.exists() else ()
         self._folder = tempfile.TemporaryDirectory(prefix="benchmark-cuda-")
         self.prepared = Prepared(Path(self._folder.name))
-        self._gpu = GpuProcess(tells=True)
+        self._gpu = Process(gpu_workers.prepare, tells=True)
         self._pairs = [(name, batch) for name in options.models for batch in options.batches]
         self._layers: dict[tuple[str, int], dict[Convolution, int]] = {}
 

@@ -4,23 +4,17 @@ import errno
 import os
 import shutil
 import tempfile
-import time
 import weakref
-from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 
 from topi_ext.errors import RelayLayoutError
+from topi_ext.left_behind import lock, remove_left
 from topi_ext.messages import system_message
 
 _HAS_LOCKS = os.name == "posix"
-if _HAS_LOCKS:
-    import fcntl
 
 PREFIX = "relay-layout-temporary-"
-
-_NEW_SECONDS = 60
-"""A folder may be so new that its process has not locked it yet."""
 
 FOR_CODE = 16 << 20
 """Bytes for what LLVM writes, which ends the process where a disk is full."""
@@ -38,10 +32,8 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     def __init__(self, room: int = 0) -> None:
         """``room``: bytes that have to be free."""
         try:
-            if room and shutil.disk_usage(tempfile.gettempdir()).free < room:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
-            if _HAS_LOCKS:
-                _remove_left(tempfile.gettempdir())
+            _remove_left(tempfile.gettempdir())
+            _check_room(tempfile.gettempdir(), room)
             super().__init__(prefix=PREFIX)
         except OSError as error:
             raise _no_place(error) from None
@@ -54,10 +46,22 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         if isinstance(error, OSError) and error.errno in _FULL:
             raise _no_place(error) from None
 
+    def check_room(self, room: int) -> None:
+        """Raises RelayLayoutError unless so many bytes are free."""
+        try:
+            _check_room(os.path.dirname(self.name), room)
+        except OSError as error:
+            raise _no_place(error) from None
+
     def cleanup(self) -> None:
         """Remove the folder now."""
         super().cleanup()
         self._unlock()
+
+
+def _check_room(folder: str, room: int) -> None:
+    if room and shutil.disk_usage(folder).free < room:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.abspath(folder))
 
 
 def _no_place(error: OSError) -> RelayLayoutError:
@@ -68,29 +72,13 @@ def _no_place(error: OSError) -> RelayLayoutError:
 
 
 def _locked(folder: str) -> int:
-    """A descriptor that has the folder locked, where its file system knows locks."""
+    """A descriptor that has the folder locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock(descriptor)
     return descriptor
 
 
 @cache
 def _remove_left(place: str) -> None:
     """Remove this user's folders that no process has locked."""
-    with os.scandir(place) as entries:
-        folders = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
-    for folder in folders:
-        with suppress(OSError):
-            _remove_if_left(folder)
-
-
-def _remove_if_left(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        found = os.fstat(descriptor)
-        if found.st_uid == os.getuid() and time.time() - found.st_mtime > _NEW_SECONDS:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(descriptor)
+    remove_left(place, lambda name: name.startswith(PREFIX), partial(shutil.rmtree, ignore_errors=True))

@@ -2,9 +2,15 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import BinaryIO
+
+from topi_ext.left_behind import lock, remove_left
+
+_DRAFT = re.compile(r"\.relay-layout-[0-9a-f]{16}\.tmp")
 
 
 @contextmanager
@@ -15,6 +21,9 @@ def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[
     new one. Through a link, what it points at is replaced. ``mode`` are its permissions, by default those of
     new files. OSError, naming ``path``, where it cannot be written, and where it is a directory or a device;
     one of the block that names another file stays as it is.
+
+    What a process that was killed left of its own in that folder is removed by the next one that writes
+    there, once it is a minute old.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -22,7 +31,9 @@ def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[
     draft = os.path.join(folder, f".relay-layout-{os.urandom(8).hex()}.tmp")
     try:
         _check_place(target, folder)
+        _remove_left(folder)
         with open(draft, "xb") as file:
+            lock(file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -38,6 +49,13 @@ def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[
         with suppress(OSError):
             os.unlink(draft)
     _sync_folder(folder)
+
+
+@cache
+def _remove_left(folder: str) -> None:
+    # One may write to a folder that one must not list.
+    with suppress(OSError):
+        remove_left(folder, lambda name: _DRAFT.fullmatch(name) is not None, os.unlink)
 
 
 def _check_place(target: str, folder: str) -> None:

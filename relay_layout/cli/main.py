@@ -140,7 +140,7 @@ def perform(parser: Parser, words: Sequence[str], run: Callable[[Namespace], Out
     # argparse would print the help itself, and end the process.
     if any(word in ("-h", "--help") for word in words):
         return Printed(parser.format_help().rstrip())
-    arguments = parser.parse_args(words)
+    arguments = parser.read(words)
     with needed_packages(), without_torch():
         if not arguments.json:
             outcome = run(arguments)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from relay_layout.cli import values
 from relay_layout.errors import InputError
+from topi_ext.messages import system_reason
 
 if TYPE_CHECKING:
     from topi_ext.tune.measuring.tracker import RemoteDevice
@@ -29,6 +30,14 @@ class Parser(ArgumentParser):
         self._verb = verb
         self.add_argument("--json", action="store_true", help="print one JSON object as the last line")
         self.add_argument("--traceback", action="store_true", help="with an error, print where it arose")
+
+    def read(self, words: Sequence[str]) -> Namespace:
+        """The arguments that words give; InputError for ones that it does not take."""
+        for word in words:
+            # Of "--name=--" argparse makes a list of nothing, in some versions of Python.
+            if word.startswith("--") and word.endswith("=--"):
+                self.error(f"argument {word.removesuffix('=--')}: expected a value, got '--'")
+        return self.parse_args(words)
 
     def error(self, message: str) -> NoReturn:
         """Raises InputError."""
@@ -300,6 +309,7 @@ def check_writable(option: str, path: str, sources: Sequence[str] = ()) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
         raise InputError(f"{option}: {path} is a directory, not a file")
+    _check_name(option, path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{option}: {path} is not a regular file")
     if not os.path.isdir(folder):
@@ -309,6 +319,16 @@ def check_writable(option: str, path: str, sources: Sequence[str] = ()) -> None:
     for source in sources:
         if os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path):
             raise InputError(f"{option}: {path} would overwrite what is being read")
+
+
+def _check_name(option: str, path: str) -> None:
+    """Raises InputError where no file can have that name, such as one that is too long."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise InputError(f"{option}: {path}: {system_reason(error)}") from None
 
 
 def check_folder(option: str, path: str) -> None:

@@ -9,16 +9,16 @@ from relay_layout.host import x86_words
 from relay_layout.long_expressions import cut
 from topi_ext.arm_features import capability
 
-VERSION = 2
+VERSION = 3
 """Of the lines, which the header has as well."""
 
 _LARGEST = 2**63 - 1
 
 
 def describe(
-    manifest: Manifest, build: Build, weights: Sequence[WeightEntry], sizes: Mapping[str, int]
+    manifest: Manifest, build: Build, weights: Sequence[WeightEntry], files: Mapping[str, tuple[str, int]]
 ) -> str:
-    """The lines for one build and its ``weights``; ``sizes`` are the bytes of the files beside, by name.
+    """The lines for one build and its ``weights``; ``files`` are name and bytes of "library" and "weights".
 
     Shapes and axes are those that tensors have in memory. Names and texts are in quotes, with backslashes
     before quotes and backslashes inside; everything else is a word without spaces.
@@ -32,9 +32,16 @@ def describe(
     lines += [
         _words("weight", entry.dtype, entry.offset, len(entry.shape), *entry.shape) for entry in weights
     ]
-    # Last, so that one that ends early lacks it.
-    lines += [_words("bytes", len(sizes), *(word for pair in sizes.items() for word in pair))]
-    return "\n".join(lines) + "\n"
+    lines += [_words("file", kind, name, size) for kind, (name, size) in files.items()]
+    return sealed("\n".join(lines) + "\n")
+
+
+def sealed(text: str) -> str:
+    """The text and, as its last line, the sum of its bytes: FNV-1a of 64 bits."""
+    total = 0xCBF29CE484222325
+    for byte in text.encode():
+        total = (total ^ byte) * 0x100000001B3 % 2**64
+    return f"{text}{_words('sum', f'{total:016x}')}\n"
 
 
 def _feature(name: str, machine: str) -> Iterator[str]:

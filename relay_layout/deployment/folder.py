@@ -1,9 +1,14 @@
 """The files of an exported network, and what a C++ program is built with."""
 
+import hashlib
 import os
+import re
 import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from tvm_ffi.libinfo import find_dlpack_include_path, find_include_path, find_libtvm_ffi
 
@@ -21,6 +26,10 @@ from topi_ext.whole_file import replaced
 _SOURCES = Path(__file__).with_name("cpp")
 _OF_THE_USER = ("example.cpp", "CMakeLists.txt")
 """Starting points, which are not written again once they are there."""
+
+_OF_CONTENTS = re.compile(r"network-[0-9a-f]{16}\.so|weights-[0-9a-f]{16}\.bin")
+
+Part: TypeAlias = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,10 @@ def export_folder(
 ) -> Exported:
     """Write the code and weights of one of an artifact's targets, and the C++ sources that run them.
 
-    ``target`` is needed where an artifact has several. Files are replaced one by one, each whole or not at
-    all; ``example.cpp`` and ``CMakeLists.txt`` that are there already are left as they are. Of a new folder
-    nothing is left upon an error.
+    ``target`` is needed where an artifact has several. Library and weights have names of their contents, and
+    ``network.txt``, which names them, is replaced last: a folder holds the network that it held before, or
+    all of the new one. ``example.cpp`` and ``CMakeLists.txt`` that are there already are left as they are. Of
+    a new folder nothing is left upon an error.
 
     ArtifactError for an artifact that is damaged or for a GPU, InputError for a target that it was not built
     for or a folder that takes no files.
@@ -53,29 +63,56 @@ def export_folder(
         raise ArtifactError(f"{os.fspath(artifact)}: {build.name} is a GPU; exported networks run on CPUs")
     root = Path(folder)
     has_runtime, is_new = _runs_here(build), not root.exists()
+    (entries,) = place([content])
+    weights = list(pieces(zip(entries, content.weights.values(), strict=True)))
+    parts: Mapping[str, Sequence[Part]] = {"library": [content.library], "weights": weights}
+    files = {
+        "library": _named("network", "so", parts["library"]),
+        "weights": _named("weights", "bin", parts["weights"]),
+    }
+    described = describe(held.manifest, build, entries, files).encode()
+    named = {name for name, _ in files.values()}
+    before = named & _contents(root)
     try:
         (root / "cpp").mkdir(parents=True, exist_ok=True)
-        (entries,) = place([content])
-        with replaced(root / "weights.bin") as file:
-            file.writelines(pieces(zip(entries, content.weights.values(), strict=True)))
-        with replaced(root / "network.so") as file:
-            file.write(content.library)
+        for kind, (name, _) in files.items():
+            with replaced(root / name) as file:
+                file.writelines(parts[kind])
         _write_sources(root / "cpp")
         if has_runtime:
             for library in (Path(find_libtvm_ffi()), *runtime_libraries()):
                 _copy(library, root / "cpp" / "lib" / library.name)
-        sizes = {name: (root / name).stat().st_size for name in ("weights.bin", "network.so")}
-        described = describe(held.manifest, build, entries, sizes).encode()
-        # Last, since it is what makes a network of the folder.
         with replaced(root / "network.txt") as file:
             file.write(described)
     except BaseException as error:
         if is_new:
             shutil.rmtree(root, ignore_errors=True)
+        else:
+            _remove(root, named - before)
         if isinstance(error, OSError):
             raise InputError(f"{root}: cannot be written: {system_reason(error)}") from None
         raise
-    return Exported(build.name, sum(sizes.values()) + len(described), has_runtime)
+    _remove(root, _contents(root) - named)
+    return Exported(build.name, sum(size for _, size in files.values()) + len(described), has_runtime)
+
+
+def _named(stem: str, suffix: str, parts: Sequence[Part]) -> tuple[str, int]:
+    """The name of a file of these bytes, which no other bytes have, and how many they are."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return f"{stem}-{digest.hexdigest()[:16]}.{suffix}", sum(memoryview(part).nbytes for part in parts)
+
+
+def _contents(root: Path) -> set[str]:
+    """Names of the libraries and weights of a folder."""
+    return {path.name for path in root.glob("*") if _OF_CONTENTS.fullmatch(path.name)}
+
+
+def _remove(root: Path, names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(OSError):
+            (root / name).unlink()
 
 
 def _chosen(

@@ -2,12 +2,18 @@
 
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from topi_ext import whole_file
 from topi_ext.whole_file import replaced
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +44,50 @@ def test_an_error_leaves_what_was_there(error: type[BaseException]) -> None:
         raise error
     assert Path("file").read_bytes() == b"old"
     assert os.listdir() == ["file"]
+
+
+KILLED = """
+import os, signal
+from topi_ext.whole_file import replaced
+with replaced("file") as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def left_by_a_killed_process() -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (draft,) = set(os.listdir()) - {"file"}
+    whole_file._remove_left.cache_clear()
+    return draft
+
+
+def test_what_a_killed_process_left_goes_with_the_next_one() -> None:
+    Path("file").write_bytes(b"old")
+    os.utime(left_by_a_killed_process(), (1, 1))
+    assert Path("file").read_bytes() == b"old"
+    write("other")
+    assert sorted(os.listdir()) == ["file", "other"]
+
+
+def test_what_is_new_stays() -> None:
+    draft = left_by_a_killed_process()
+    write("other")
+    assert sorted(os.listdir()) == sorted([draft, "other"])
+
+
+def test_what_is_being_written_stays() -> None:
+    with replaced("file") as file:
+        file.write(b"new")
+        file.flush()
+        (draft,) = os.listdir()
+        os.utime(draft, (1, 1))
+        whole_file._remove_left.cache_clear()
+        write("other")
+    assert Path("file").read_bytes() == b"new"
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

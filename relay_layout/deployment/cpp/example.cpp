@@ -6,7 +6,6 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,12 +19,20 @@ struct Array {
   std::vector<int64_t> shape;
 };
 
+// A whole number of at most 18 digits.
+int64_t number(const std::string& what, const std::string& text) {
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) {
+    throw relay_layout::Error(what + ": expected a whole number from 0 on, got '" + text + "'");
+  }
+  return std::stoll(text);
+}
+
 Array array_of(const relay_layout::TensorInfo& info, const std::string& argument) {
   Array array;
   const size_t colon = argument.rfind(':');
   if (colon != std::string::npos) {
     std::istringstream sizes(argument.substr(colon + 1));
-    for (std::string size; std::getline(sizes, size, ',');) array.shape.push_back(std::stoll(size));
+    for (std::string size; std::getline(sizes, size, ',');) array.shape.push_back(number(argument, size));
   } else {
     for (const relay_layout::Extent& extent : info.shape) array.shape.push_back(extent.size);
   }
@@ -39,9 +46,13 @@ Array array_of(const relay_layout::TensorInfo& info, const std::string& argument
     array.bytes.assign(count, 0);
     return array;
   }
+  std::ostringstream bytes;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw relay_layout::Error(path + ": cannot be read");
-  array.bytes.assign(std::istreambuf_iterator<char>(file), {});
+  if (!file || (!(bytes << file.rdbuf()) && count > 0)) {
+    throw relay_layout::Error(path + ": cannot be read, or is empty");
+  }
+  const std::string stored = bytes.str();
+  array.bytes.assign(stored.begin(), stored.end());
   if (array.bytes.size() != count) {
     throw relay_layout::Error(path + ": holds " + std::to_string(array.bytes.size()) + " bytes, input '" + info.name +
                               "' takes " + std::to_string(count));
@@ -51,9 +62,14 @@ Array array_of(const relay_layout::TensorInfo& info, const std::string& argument
 
 int run(int argc, char** argv) {
   if (argc < 2) throw relay_layout::Error("usage: example FOLDER [THREADS [RUNS [INPUT.bin:SHAPE ...]]]");
-  const int threads = argc > 2 ? std::stoi(argv[2]) : 0;
-  const int runs = argc > 3 ? std::stoi(argv[3]) : 10;
-  relay_layout::Network network(argv[1], threads);
+  const int64_t threads = argc > 2 ? number("THREADS", argv[2]) : 0;
+  const int64_t runs = argc > 3 ? number("RUNS", argv[3]) : 10;
+  if (threads > 65536) throw relay_layout::Error("THREADS: at most 65536");
+  relay_layout::Network network(argv[1], static_cast<int>(threads));
+  if (argc > static_cast<int>(network.inputs().size()) + 4) {
+    throw relay_layout::Error("the network takes " + std::to_string(network.inputs().size()) + " inputs, and " +
+                              std::to_string(argc - 4) + " are given");
+  }
   std::vector<Array> arrays;
   std::vector<relay_layout::Input> inputs;
   for (size_t index = 0; index < network.inputs().size(); ++index) {
@@ -67,11 +83,14 @@ int run(int argc, char** argv) {
     const std::vector<int64_t> shape = outputs[index].shape();
     for (size_t axis = 0; axis < shape.size(); ++axis) std::cout << (axis == 0 ? "" : ", ") << shape[axis];
     std::cout << "]\n";
-    std::ofstream file("output" + std::to_string(index) + ".bin", std::ios::binary);
+    const std::string path = "output" + std::to_string(index) + ".bin";
+    std::ofstream file(path, std::ios::binary);
     file.write(outputs[index].data<char>(), static_cast<std::streamsize>(outputs[index].size_bytes()));
+    file.close();
+    if (!file) throw relay_layout::Error(path + ": cannot be written");
   }
   std::vector<double> times;
-  for (int call = 0; call < runs; ++call) {
+  for (int64_t call = 0; call < runs; ++call) {
     const auto start = std::chrono::steady_clock::now();
     network.run(inputs);
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());

@@ -30,6 +30,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -193,6 +194,18 @@ inline double applied(const std::string& operation, std::vector<double>& values)
   throw Error("network.txt: operation '" + operation + "' of a condition is not known");
 }
 
+// Whether the last line of a text is the sum of what is above it: FNV-1a of 64 bits.
+inline bool is_sealed(const std::string& text) {
+  const size_t above = text.rfind("\nsum ") + 1;
+  uint64_t sum = 0xcbf29ce484222325;
+  for (size_t place = 0; place < above; ++place) {
+    sum = (sum ^ static_cast<unsigned char>(text[place])) * 0x100000001b3;
+  }
+  std::ostringstream line;
+  line << "sum " << std::hex << std::setw(16) << std::setfill('0') << sum << "\n";
+  return text.compare(above, std::string::npos, line.str()) == 0;
+}
+
 // A file in memory, read as it is needed and never written.
 class Mapping {
  public:
@@ -215,7 +228,6 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   const char* data() const { return static_cast<const char*>(address_); }
-  size_t size() const { return size_; }
 
  private:
   void* address_ = nullptr;
@@ -229,13 +241,12 @@ class Network {
  public:
   // `threads` is how many a call uses, all cores for 0.
   explicit Network(const std::string& folder, int threads = 0)
-      : threads_(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))),
-        weights_file_(folder + "/weights.bin") {
+      : threads_(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {
     read(folder);
     check_machine();
     // The pool's size is fixed when it is first used.
     setenv("TVM_NUM_THREADS", std::to_string(threads_).c_str(), 0);
-    module_ = tvm::ffi::Module::LoadFromFile(folder + "/network.so");
+    module_ = tvm::ffi::Module::LoadFromFile(library_path_);
     use_threads();
     machine_ = function(module_.value(), "vm_load_executable")().cast<tvm::ffi::Module>();
     constexpr int kPooledAllocator = 2;
@@ -291,14 +302,18 @@ class Network {
 
   void read(const std::string& folder) {
     const std::string path = folder + "/network.txt";
-    bool is_whole = false;
-    std::ifstream file(path);
+    std::stringstream file;
+    file << std::ifstream(path, std::ios::binary).rdbuf();
+    const std::string text = file.str();
     std::string line, word;
     int version = 0;
     if (!std::getline(file, line)) throw Error(path + ": cannot be read; export the network again");
     std::istringstream head(line);
-    if (!(head >> word >> version) || word != "relay-layout-network" || version != 2) {
+    if (!(head >> word >> version) || word != "relay-layout-network" || version != 3) {
       throw Error(path + ": is of another version; export the network again and build with its header");
+    }
+    if (!detail::is_sealed(text)) {
+      throw Error(path + ": is damaged or ends early; copy it again or export the network again");
     }
     while (std::getline(file, line)) {
       std::istringstream words(line);
@@ -325,28 +340,29 @@ class Network {
         weight.shape.resize(std::min<size_t>(rank, 64));
         for (int64_t& size : weight.shape) words >> size;
         weights_.push_back(weight);
-      } else if (word == "bytes") {
-        size_t count = 0;
-        words >> count;
-        for (size_t index = 0; index < count && words; ++index) check_size(folder, words);
-        is_whole = true;
+      } else if (word == "file") {
+        read_file(folder, words);
       }
       if (words.fail() && word != "flags" && word != "condition") throw Error(path + ": damaged: " + line);
     }
-    if (!is_whole) throw Error(path + ": ends early; export the network again");
   }
 
   // A library that was copied in part would end the program when it is used.
-  static void check_size(const std::string& folder, std::istream& words) {
-    std::string name;
+  void read_file(const std::string& folder, std::istream& words) {
+    std::string kind, name;
     off_t size = 0;
     struct stat status {};
-    if (!(words >> name >> size)) return;
+    if (!(words >> kind >> name >> size)) return;
     const std::string path = folder + "/" + name;
     if (stat(path.c_str(), &status) != 0) throw Error(path + ": cannot be read; export the network again");
     if (status.st_size != size) {
       throw Error(path + ": has " + std::to_string(status.st_size) + " bytes, and had " + std::to_string(size) +
                   " when it was exported; copy or export it again");
+    }
+    if (kind == "library") {
+      library_path_ = path;
+    } else {
+      weights_file_.emplace(path);
     }
   }
 
@@ -422,9 +438,8 @@ class Network {
     destinations_ = made_by("main_destinations");
     std::vector<tvm::ffi::Any> kept;
     for (const detail::Weight& weight : weights_) {
-      if (weight.offset > weights_file_.size()) throw Error("network.txt: a weight lies outside of weights.bin");
       const DLDataType dtype = tvm::ffi::StringToDLDataType(weight.dtype);
-      kept.emplace_back(detail::tensor_over(weights_file_.data() + weight.offset, weight.shape, dtype));
+      kept.emplace_back(detail::tensor_over(weights_file_->data() + weight.offset, weight.shape, dtype));
     }
     for (const tvm::ffi::Any& tensor : made_by("main_workspace")) kept.push_back(tensor);
     std::vector<tvm::ffi::AnyView> arguments = {"main", "bound_main", 1};
@@ -484,8 +499,8 @@ class Network {
   }
 
   int threads_;
-  detail::Mapping weights_file_;
-  std::string target_, machine_name_;
+  std::optional<detail::Mapping> weights_file_;
+  std::string library_path_, target_, machine_name_;
   std::vector<detail::Feature> features_;
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<detail::Condition> conditions_;

@@ -184,6 +184,20 @@ def test_output_that_cannot_be_written(work: Any, tmp_path: Path, capsys: pytest
     assert Path("model.onnx").read_bytes() == b"model"
 
 
+def test_output_of_a_name_that_no_file_can_have(work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = "x" * 300
+    assert output_error(capsys, path) == f"relay-layout: error: -o: {path}: File name too long\n"
+    assert work.calls == []
+
+
+@pytest.mark.parametrize("option", ["--input-shape", "--desired-layout", "--params", "--tuning-records"])
+def test_two_hyphens_are_no_value(option: str, work: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_given(capsys, f"{option}=--") == (
+        f"convert: argument {option}: expected a value, got '--'; see relay-layout convert --help"
+    )
+    assert work.calls == []
+
+
 def test_output_in_a_folder_that_is_not_writable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import onnx.parser
@@ -17,7 +19,9 @@ import relay_layout
 from relay_layout import relay
 from relay_layout.artifact import Condition, Quantization, read_artifact, write_artifact
 from relay_layout.deployment import export_folder
+from relay_layout.deployment.description import sealed
 from relay_layout.errors import ArtifactError, InputError
+from topi_ext.whole_file import replaced
 
 STATIC = """def @main(%x: Tensor[(2, 3, 9, 7), float32], %w: Tensor[(5, 3, 3, 3), float32]) {
   %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1]);
@@ -215,9 +219,10 @@ def test_another_machine_is_refused(static: Path, example: Example, tmp_path: Pa
     description = tmp_path / "net" / "network.txt"
     lines = description.read_text(encoding="utf-8").splitlines()
     name = lines[1].rpartition(" ")[0]
-    description.write_text("\n".join([lines[0], f"{name} riscv64", *lines[2:]]), encoding="utf-8")
+    others = "\n".join(lines[2:-1])
+    description.write_text(sealed(f"{lines[0]}\n{name} riscv64\n{others}\n"), encoding="utf-8")
     assert "the network was built for riscv64, this machine is" in example(tmp_path / "net").stderr
-    description.write_text("\n".join([*lines[:2], "flags avx99 avx99", *lines[2:]]), encoding="utf-8")
+    description.write_text(sealed(f"{lines[0]}\n{lines[1]}\nflags avx99 avx99\n{others}\n"), encoding="utf-8")
     assert "needs the CPU feature avx99, which this machine lacks" in example(tmp_path / "net").stderr
 
 
@@ -225,9 +230,11 @@ def test_another_machine_is_refused(static: Path, example: Example, tmp_path: Pa
     ("damage", "message"),
     [
         (lambda text: "relay-layout-network 9\n" + text.partition("\n")[2], "is of another version"),
-        (lambda text: text.replace("weight float32 0 ", "weight float32 x "), "damaged: weight float32 x"),
-        (lambda text: text.rpartition("bytes")[0], "network.txt: ends early; export the network again"),
-        (lambda text: text.rstrip("\n0123456789"), "damaged: bytes 2 weights.bin "),
+        (lambda text: text.replace("weight float32 0 ", "weight float32 64 "), "is damaged or ends early"),
+        (lambda text: text.rpartition("sum")[0], "is damaged or ends early"),
+        (lambda text: text[:-2], "is damaged or ends early"),
+        (lambda text: text[: text.index("\n")], "is damaged or ends early"),
+        (lambda text: "", "network.txt: cannot be read; export the network again"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(
@@ -240,12 +247,12 @@ def test_a_description_that_does_not_fit_is_refused(
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["network.so", "weights.bin"])
+@pytest.mark.parametrize("pattern", ["network-*.so", "weights-*.bin"])
 def test_a_file_that_was_copied_in_part_is_refused(
-    name: str, static: Path, example: Example, tmp_path: Path
+    pattern: str, static: Path, example: Example, tmp_path: Path
 ) -> None:
     export_folder(static, tmp_path / "net")
-    copied = tmp_path / "net" / name
+    (copied,) = (tmp_path / "net").glob(pattern)
     size = copied.stat().st_size
     copied.write_bytes(copied.read_bytes()[:100])
     done = example(tmp_path / "net")
@@ -253,9 +260,39 @@ def test_a_file_that_was_copied_in_part_is_refused(
     assert (done.returncode, done.stderr) == (2, f"error: {copied}: {message}\n")
 
 
-def test_a_missing_input_is_named(static: Path, example: Example, tmp_path: Path) -> None:
+def test_a_folder_without_a_network_is_refused(example: Example, tmp_path: Path) -> None:
+    (tmp_path / "net" / "network.txt").mkdir(parents=True)
+    message = f"error: {tmp_path}/net/network.txt: cannot be read; export the network again\n"
+    assert example(tmp_path / "net").stderr == message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["1", "1", "none.bin"], "none.bin: cannot be read, or is empty"),
+        (["1", "1", "."], ".: cannot be read, or is empty"),
+        (["many"], "THREADS: expected a whole number from 0 on, got 'many'"),
+        (["99999999999"], "THREADS: at most 65536"),
+        (["1", "-1"], "RUNS: expected a whole number from 0 on, got '-1'"),
+        (["1", "1", "x.bin:2,3,9,a"], "x.bin:2,3,9,a: expected a whole number from 0 on, got 'a'"),
+        (["1", "1", "x.bin:2,,9,7"], "x.bin:2,,9,7: expected a whole number from 0 on, got ''"),
+        (["1", "1", "x.bin", "y.bin"], "the network takes 1 inputs, and 2 are given"),
+    ],
+)
+def test_what_the_example_cannot_use_is_named(
+    words: list[str], message: str, static: Path, program: Path, tmp_path: Path
+) -> None:
     export_folder(static, tmp_path / "net")
-    assert example(tmp_path / "net", "none.bin").stderr == "error: none.bin: cannot be read\n"
+    command = [str(program), str(tmp_path / "net"), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"error: {message}\n")
+
+
+def test_outputs_that_cannot_be_written_are_told(static: Path, example: Example, tmp_path: Path) -> None:
+    export_folder(static, tmp_path / "net")
+    (tmp_path / "output0.bin").symlink_to("/dev/full")
+    done = example(tmp_path / "net")
+    assert (done.returncode, done.stderr) == (2, "error: output0.bin: cannot be written\n")
 
 
 def test_what_inputs_stand_for_is_told(static: Path, tmp_path: Path) -> None:
@@ -314,11 +351,50 @@ def test_of_a_new_folder_nothing_is_left_upon_an_error(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("relay_layout.deployment.folder.describe", full)
+    monkeypatch.setattr("relay_layout.deployment.folder._write_sources", full)
     with pytest.raises(InputError, match=r"net: cannot be written: No space left on device$"):
         export_folder(static, tmp_path / "net")
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "net").mkdir()
+
+
+@pytest.fixture(scope="module")
+def other(work: Path) -> Path:
+    """A network whose files are as long as those of ``static``."""
+    return compiled(STATIC.replace("nn.relu(%0)", "negative(%0)"), work / "other.rla")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_network_is_replaced_with_its_files(
+    static: Path, other: Path, example: Example, tmp_path: Path
+) -> None:
+    array = images(2, 3, 9, 7)
+    export_folder(static, tmp_path / "net")
+    first = names(tmp_path / "net")
+    export_folder(other, tmp_path / "net")
+    assert len(names(tmp_path / "net")) == len(first) and names(tmp_path / "net") != first
+    assert example(tmp_path / "net", *given(tmp_path, [array])).returncode == 0
+    assert same_outputs(tmp_path, relay_layout.load(other, threads=1).run({"x": array}))
+
+
+@pytest.mark.parametrize("last", ["weights-", "network-", "relay_layout.hpp", "network.txt"])
+def test_a_network_is_left_whole_where_another_cannot_be_written(
+    last: str, static: Path, other: Path, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = images(2, 3, 9, 7)
+    export_folder(static, tmp_path / "net")
+    before = names(tmp_path / "net")
+
+    def full(path: Path) -> AbstractContextManager[BinaryIO]:
+        if path.name.startswith(last):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return replaced(path)
+
+    monkeypatch.setattr("relay_layout.deployment.folder.replaced", full)
     with pytest.raises(InputError, match=r"net: cannot be written: No space left on device$"):
-        export_folder(static, tmp_path / "net")
-    assert (tmp_path / "net" / "weights.bin").exists()
+        export_folder(other, tmp_path / "net")
+    assert names(tmp_path / "net") == before
+    assert example(tmp_path / "net", *given(tmp_path, [array])).returncode == 0
+    assert same_outputs(tmp_path, relay_layout.load(static, threads=1).run({"x": array}))

@@ -1,4 +1,4 @@
-"""Measuring kernels of a CPU: built in worker processes, run here by MetaSchedule's runner or on boards.
+"""Measuring kernels of a CPU: built in worker processes, run in one here or on boards over RPC.
 
 A kernel that crashes, hangs or does not compile costs a worker and becomes an error text.
 """
@@ -15,7 +15,7 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
 from topi_ext.tune.measuring.boards import BoardRunner
@@ -30,7 +30,8 @@ from topi_ext.tune.measuring.builders import (
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
-from topi_ext.tune.measuring.timing import USUAL, Timing, too_long
+from topi_ext.tune.measuring.process import LocalRunner, Process
+from topi_ext.tune.measuring.timing import USUAL, Timing
 from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.records.record import WRONG
 from topi_ext.workload import ConvolutionWorkload
@@ -64,8 +65,10 @@ class CpuMeasurer:
             self._pool = builder_pool(workplace.builders, timing.build_timeout)
             self._runner: Runner
             if workplace.remote is None:
-                self._runner = _LocalRunner(threads, timing)
-            else:
+                prepare = partial(workers.prepare_worker, threads)
+                self._runner = LocalRunner(Process(prepare), workers.run_here, timing)
+                return
+            try:
                 self._runner = BoardRunner(
                     workplace.remote,
                     threads=threads,
@@ -74,6 +77,10 @@ class CpuMeasurer:
                     tell=workplace.tell,
                     watch=workplace.watch,
                 )
+            except BaseException:
+                # What is interrupted here is closed by nobody, and TVM's pools do not end by themselves.
+                self._pool.shutdown(wait=False)
+                raise
 
     def _probe(self) -> Library | None:
         """What remote machines load to tell their features; None for a target of whose they cannot."""
@@ -137,7 +144,9 @@ class CpuMeasurer:
         self._folder.cleanup()
 
     def _build(self, jobs: Sequence[tirx.PrimFunc | str]) -> list[Built]:
-        """All are built before any is run."""
+        """All are built before any is run. RelayLayoutError where there is no room for them."""
+        # What a full disk lets fail says nothing of the kernels, which would count as tried.
+        self._folder.check_room(FOR_CODE)
         export = partial(workers.build_and_export, self._folder.name, tuple(self._workplace.link))
         build = partial(_library, export, self._target)
         return built(self._pool, build, jobs, self._timing.build_timeout, self._workplace.stop)
@@ -150,47 +159,3 @@ def _difference(workload: ConvolutionWorkload, kernels: Sequence[Kernel]) -> flo
 def _library(build: Any, target: Any, function: tirx.PrimFunc) -> Library:
     path = str(build(workers.named(function), target))
     return Library(path, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in function.params])
-
-
-class _LocalRunner:
-    """Runs kernels here, one after the other in one process, which a kernel that hangs or crashes costs."""
-
-    def __init__(self, threads: int, timing: Timing) -> None:
-        from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
-
-        config = EvaluatorConfig(
-            number=1,
-            repeat=timing.repeats,
-            min_repeat_ms=timing.min_repeat_ms,
-            enable_cpu_cache_flush=False,
-        )
-        self._limit = timing.run_timeout
-        self._runner = LocalRunner(
-            timeout_sec=self._limit,
-            evaluator_config=config,
-            f_run_evaluator=workers.run_here,
-            initializer=partial(workers.prepare_worker, threads),
-        )
-
-    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
-        """One measurement for each kernel in order, each as soon as it is there."""
-        from tvm.s_tir.meta_schedule.arg_info import TensorInfo
-        from tvm.s_tir.meta_schedule.runner import RunnerInput
-
-        for kernel in kernels:
-            information = [TensorInfo(dtype, shape) for shape, dtype in kernel.arguments]
-            (future,) = self._runner.run([RunnerInput(kernel.path, "cpu", information)])
-            result = future.result()
-            text = "" if result.error_msg is None else str(result.error_msg)
-            if "Timeout, killed" in text:
-                yield Measurement((), too_long("run", self._limit))
-            elif text:
-                yield Measurement((), f"run: {last_line(text)}")
-            else:
-                yield Measurement(tuple(float(value) for value in result.run_secs))
-
-    def close(self) -> None:
-        """End the process, where the runner keeps one."""
-        pool = getattr(self._runner, "pool", None)
-        if pool is not None:
-            pool.shutdown(wait=False)

@@ -16,7 +16,7 @@ from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.tune.measuring import gpu_workers, product_check
 from topi_ext.tune.measuring.agreement import tolerance_error
 from topi_ext.tune.measuring.boards import BoardRunner
@@ -30,11 +30,11 @@ from topi_ext.tune.measuring.builders import (
     measured,
     needing_packages,
 )
-from topi_ext.tune.measuring.gpu_process import GpuProcess
 from topi_ext.tune.measuring.library import Library
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.measuring.needs import Needs
-from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing, too_long
+from topi_ext.tune.measuring.process import LocalRunner, Process
+from topi_ext.tune.measuring.timing import USUAL_OF_GPUS, Timing
 from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.records.record import WRONG
 
@@ -62,11 +62,11 @@ class GpuMeasurer:
         self._build_one = partial(gpu_workers.build, self._folder.name, link, multiprocessor.arch)
         with needing_packages():
             self._pool = builder_pool(workplace.builders, timing.build_timeout)
-            self._here: GpuProcess | None = None
+            self._here: Process | None = None
             self._runner: Runner
             if workplace.remote is None:
-                self._here = GpuProcess()
-                self._runner = _LocalRunner(self._here, timing)
+                self._here = Process(gpu_workers.prepare)
+                self._runner = LocalRunner(self._here, gpu_workers.run_here, timing)
             else:
                 self._runner = BoardRunner(
                     workplace.remote,
@@ -132,34 +132,10 @@ class GpuMeasurer:
         return [found.get(product) or (self._libraries[product], "") for product in products]
 
     def _build(self, jobs: Sequence[gpu_workers.Job]) -> list[Built]:
+        self._folder.check_room(FOR_CODE)
         return built(self._pool, self._build_one, jobs, self._timing.build_timeout, self._workplace.stop)
 
 
 def product_error(workload: NhwcConvolution, knobs: Knobs, error: float) -> str:
     """What is wrong with a result that is so far from what it should be; empty where rounding explains it."""
     return tolerance_error(error, product_check.allowed_error(workload, knobs))
-
-
-class _LocalRunner:
-    """Runs kernels here, one after the other."""
-
-    def __init__(self, process: GpuProcess, timing: Timing) -> None:
-        self._process = process
-        self._timing = timing
-
-    def run(self, kernels: Sequence[Library]) -> Iterator[Measurement]:
-        """One measurement for each kernel in order, each as soon as it is there."""
-        repeats, min_repeat_ms = self._timing.repeats, self._timing.min_repeat_ms
-        limit = self._timing.run_timeout
-        for kernel in kernels:
-            try:
-                times = self._process.ask(gpu_workers.run_here, kernel, repeats, min_repeat_ms, limit=limit)
-                yield Measurement(tuple(times))
-            except TimeoutError:
-                yield Measurement((), too_long("run", limit))
-            except Exception as error:
-                yield Measurement((), f"run: {last_line(str(error))}")
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.close()

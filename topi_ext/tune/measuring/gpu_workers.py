@@ -72,10 +72,7 @@ def run_here(kernel: Library, repeats: int, min_repeat_ms: int) -> list[float]:
     """
     device = tvm.cuda(0)
     module = _loaded(kernel)
-    fill = tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")
-    tensors = [tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel.arguments]
-    for tensor in tensors:
-        fill(tensor)
+    tensors = workers.filled(kernel, device, tvm.get_global_func(workers.FILL))
     return graph_seconds(launcher(module, kernel.calls, tensors), device, repeats, min_repeat_ms)
 
 

@@ -41,6 +41,9 @@ TRANSFORM_ARGUMENTS = 2
 Outcome = Literal["ran", "slow", "failed", "fit", "unfit", "lost", "unreachable"]
 """What a machine that was lent makes of a kernel, or answers; see :func:`run_on_board`, :func:`ask_board`."""
 
+FILL = "tvm.contrib.random.random_fill_for_measure"
+"""TVM's function that fills a tensor with random numbers."""
+
 _KEEPS_NAME = "global_symbol"
 _CONFIGURE_THREADS = "runtime.config_threadpool"
 
@@ -91,23 +94,33 @@ def cold_copies(size: int) -> int:
     return 1 + min(MOST_COPIES, COLD_BYTES // size) if size >= CACHED_BYTES else 1
 
 
-def run_here(module: Any, device: Any, config: Any, arguments: list[Any]) -> list[float]:
+def run_here(kernel: Library, repeats: int, min_repeat_ms: int) -> list[float]:
     """Run times in seconds in this process, with weights that come from memory as they do in a network.
 
     Calls take turns with copies of the weights that together do not fit any cache; the activations stay
     where the call before has left them, as those of a network do.
     """
-    function = module[ENTRY]
-    turns = cycle(_with_cold_weights(arguments[0], device))
+    device = tvm.cpu()
+    function = tvm.runtime.load_module(kernel.path)[ENTRY]
+    tensors = filled(kernel, device, tvm.get_global_func(FILL))
+    turns = cycle(_with_cold_weights(tensors, device))
     seconds = []
-    for turn in range(config.repeat + 1):
+    for turn in range(repeats + 1):
         calls, start = 0, time.perf_counter()
-        while calls == 0 or time.perf_counter() - start < config.min_repeat_ms / 1e3:
+        while calls == 0 or time.perf_counter() - start < min_repeat_ms / 1e3:
             function(*next(turns))
             calls += 1
         if turn:
             seconds.append((time.perf_counter() - start) / calls)
     return seconds
+
+
+def filled(kernel: Library, device: Any, fill: Callable[[Any], object]) -> list[Any]:
+    """Tensors for a kernel's arguments on the device, filled there by its own :data:`FILL`."""
+    tensors = [tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel.arguments]
+    for tensor in tensors:
+        fill(tensor)
+    return tensors
 
 
 def _with_cold_weights(arguments: list[Any], device: Any) -> list[list[Any]]:
@@ -175,10 +188,7 @@ def _run_on_board(
             return "failed", "the machine has no GPU that TVM can use"
         session.upload(kernel.path)
         module = session.load_module(os.path.basename(kernel.path))
-        fill = session.get_function("tvm.contrib.random.random_fill_for_measure")
-        tensors = [tvm.runtime.empty(shape, dtype, device) for shape, dtype in kernel.arguments]
-        for tensor in tensors:
-            fill(tensor)
+        tensors = filled(kernel, device, session.get_function(FILL))
         if kernel.device == "cuda":
             return "ran", device_times(module, device, tensors, kernel, repeats, min_repeat_ms)
         configure = session.get_function(_CONFIGURE_THREADS)

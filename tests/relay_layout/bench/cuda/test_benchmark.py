@@ -103,7 +103,7 @@ class MadeUpProcess:
     crashing: tuple[str, ...] = ()
     hanging: tuple[str, ...] = ()
 
-    def __init__(self, *, tells: bool) -> None:
+    def __init__(self, prepare: Any, *, tells: bool) -> None:
         self.closed = False
 
     def ask(self, function: Callable[..., Any], *arguments: Any, limit: float) -> Any:
@@ -158,7 +158,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name, stand_in in (
         ("find_compiler", lambda: Path("nvcc")),
         ("Prepared", MadeUp),
-        ("GpuProcess", MadeUpProcess),
+        ("Process", MadeUpProcess),
         ("layers", lambda name, batch, target: {WORK: 2}),
     ):
         monkeypatch.setattr(benchmark_cuda, name, stand_in)

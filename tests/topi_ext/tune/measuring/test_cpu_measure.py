@@ -2,11 +2,14 @@
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,6 +142,54 @@ def test_a_build_that_takes_its_process_down_is_an_error(
     assert found.error == error
     (again,) = measurer.measure(workload, knobs)
     assert len(again.seconds) == 3
+
+
+def _fail(*_: Any) -> list[float]:
+    raise RuntimeError("cannot open shared object file")
+
+
+@pytest.mark.parametrize(
+    ("worker", "error"),
+    [(_crash, "run: Subprocess terminated"), (_fail, "run: RuntimeError: cannot open shared object file")],
+    ids=["crash", "failure"],
+)
+def test_a_run_that_fails_costs_its_kernel_alone(
+    worker: Any,
+    error: str,
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: CpuMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    knobs = [Space(workload, processor).default.knobs]
+    with monkeypatch.context() as patch:
+        patch.setattr(measurer._runner, "_run_here", worker)
+        (found,) = measurer.measure(workload, knobs)
+    assert found.error == error
+    (again,) = measurer.measure(workload, knobs)
+    assert len(again.seconds) == 3
+
+
+def test_a_disk_that_is_full_is_no_kernels_fault(
+    workload: ConvolutionWorkload,
+    processor: Processor,
+    measurer: CpuMeasurer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=999))
+    knobs = [Space(workload, processor).default.knobs]
+    with pytest.raises(RelayLayoutError, match=r"^there is no place for temporary files \(.*: No space left"):
+        list(measurer.measure(workload, knobs))
+
+
+def test_no_process_starts_before_the_first_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an interrupt while layouts are chosen nothing would be left to end."""
+
+    def start(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process starts")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    CpuMeasurer(TARGET, Workplace("here"), threads=1).close()
 
 
 def test_results_are_compared_with_those_of_the_default(

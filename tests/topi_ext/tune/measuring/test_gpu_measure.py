@@ -232,7 +232,7 @@ def test_a_kernel_that_fails_costs_its_process_alone(
     kernel = Library("none", [], [("product", ())], "cuda")
 
     def run(worker: object) -> tuple[tuple[float, ...], str]:
-        monkeypatch.setattr(gpu_workers, "run_here", worker)
+        monkeypatch.setattr(measurer._runner, "_run_here", worker)
         (found,) = measurer._runner.run([kernel])
         return found.seconds, found.error
 
