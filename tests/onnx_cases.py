@@ -24,7 +24,7 @@ UNLIKE_ONNX = {
 HELD_BY = {
     code: TensorProto.FLOAT if name.startswith(("BFLOAT", "FLOAT")) else TensorProto.INT8
     for name, code in TensorProto.DataType.items()
-    if name == "BFLOAT16" or name.startswith(("FLOAT8", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"))
+    if name == "BFLOAT16" or name.startswith(("FLOAT8", "FLOAT6", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"))
 }
 """Element types that stay within models, and wider ones that hold their elements."""
 

@@ -5,6 +5,9 @@ from pathlib import Path
 from relay_layout.errors import ModelError
 from topi_ext.messages import system_reason
 
+GIT_LFS = b"version https://git-lfs"
+"""What a file begins with that only says where the real one is."""
+
 
 def read_bytes(file: Path, kind: str = "model") -> bytes:
     """The content of a file of some ``kind``; ModelError where there is none to read."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 from tvm import relax
 
@@ -141,3 +142,8 @@ def written_type(dtype: str, shape: Sequence[Extent]) -> str:
 def written(shape: Sequence[Extent]) -> str:
     """A shape as messages show it: ``[N,3,224,224]``, of what is long a part alone."""
     return "[" + ",".join(cut(_INTEGER.sub(r"\1", str(extent)), _LETTERS) for extent in shape) + "]"
+
+
+def float_limits(dtype: str) -> Any:
+    """What numpy's ``finfo`` tells, of bfloat16 too."""
+    return finfo(dtype)  # type: ignore[no-untyped-call]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NOT_NUMERIC = (0, 8, 14, 15)
 """TensorProto UNDEFINED, STRING, COMPLEX64 and COMPLEX128."""
 
-_WITHIN_MODELS = "FLOAT8", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"
+_WITHIN_MODELS = "FLOAT8", "FLOAT6", "FLOAT4", "INT4", "UINT4", "INT2", "UINT2"
 """What element types begin with whose tensors others hold here."""
 
 _STILL_READ = frozenset(

@@ -15,7 +15,7 @@ from relay_layout.frontend.extents.arithmetic import same, simplify
 from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators.dynamic_quantization import product_to_real
-from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, float_limits, shape_of, written
 from relay_layout.ir import Extent
 
 
@@ -235,7 +235,7 @@ def _from_earlier(node: Node, scores: Any, before: Extent) -> Any:
     )
     column = node.emit(relax.op.expand_dims(queries, 1), "column")
     is_later = node.emit(relax.op.greater(keys, column), "is_later")
-    least = float(np.finfo(dtype).min)
+    least = float(float_limits(dtype).min)
     return node.emit(relax.op.where(is_later, relax.const(least, dtype), relax.const(0.0, dtype)), "later")
 
 

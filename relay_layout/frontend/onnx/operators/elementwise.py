@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, topi
 
 from relay_layout import activations
 from relay_layout.frontend.extents.arithmetic import product
@@ -199,6 +199,20 @@ def _cast_like(node: Node) -> Value:
     return value.astype(dtype) if isinstance(value, np.ndarray) and not is_narrow else _cast_to(node, dtype)
 
 
+def _bit_cast(node: Node) -> Value:
+    given, dtype = node.element_type(0), node.dtype_given("to", "")
+    unsupported = {given, dtype} & {*NARROW, *HELD_BY, "float8_e8m0fnu", "complex64", "complex128"}
+    if unsupported or not dtype or np.dtype(given).itemsize != np.dtype(dtype).itemsize:
+        raise Unsupported(
+            f"reads the bits of {given} as {dtype or 'nothing'}, which is not supported: "
+            "types of as many whole bytes are"
+        )
+    # A truth value is a byte of 0 or 1.
+    data = node.emit(node.cast(node.input(0), "uint8"), "byte") if given == "bool" else node.tensor(0)
+    bits = node.builder.call_te(topi.reinterpret, data, "uint8" if dtype == "bool" else dtype)
+    return relax.op.astype(node.emit(bits, "bits"), "bool") if dtype == "bool" else bits
+
+
 def _where(node: Node) -> Value:
     return relax.op.where(node.tensor(0), node.tensor(1), node.tensor(2))
 
@@ -293,6 +307,7 @@ CONVERTERS: dict[str, Converter] = {
     "Asinh": _unary(relax.op.asinh),
     "Atan": _unary(relax.op.atan),
     "Atanh": _unary(relax.op.atanh),
+    "BitCast": _bit_cast,
     "BitShift": _bit_shift,
     "Cast": _cast,
     "CastLike": _cast_like,

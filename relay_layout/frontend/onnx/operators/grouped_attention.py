@@ -7,7 +7,6 @@ H / G heads of queries share, P earlier keys in a buffer, L keys in the buffer t
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import greatest, same, simplify
@@ -15,7 +14,7 @@ from relay_layout.frontend.onnx.agreement import added
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import rotary
 from relay_layout.frontend.onnx.operators.attention import scaled
-from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, float_limits, shape_of, written
 from relay_layout.ir import Extent, scalar
 
 _QUERY, _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LAST, _TOTAL, _COSINE, _SINE, _POSITIONS, _BIAS, _SINK = range(
@@ -157,7 +156,7 @@ def _attended(node: Node, query: Any, key: Any, value: Any, places: tuple[Any, A
         scores = node.emit(relax.op.multiply(bent, node.like(cap, scores)), "capped")
     if node.has(_BIAS):
         scores = added(node, scores, node.input(_BIAS))
-    least = node.like(float(np.finfo(dtype_of(scores)).min), scores)
+    least = node.like(float(float_limits(dtype_of(scores)).min), scores)
     scores = node.emit(relax.op.where(_seen(node, *places, length), scores, least), "seen")
     shares = node.emit(_shares(node, scores), "shares")
     shares = node.emit(node.reshaped(shares, [batch, groups, together, length]), "shares")

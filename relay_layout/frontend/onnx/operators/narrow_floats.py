@@ -28,6 +28,8 @@ class _Format:
 
 NARROW = {
     "float4_e2m1fn": _Format(1, 0, 6.0, 6.0),
+    "float6_e2m3fn": _Format(3, 0, 7.5, 7.5),
+    "float6_e3m2fn": _Format(2, -2, 28.0, 28.0),
     "float8_e4m3fn": _Format(3, -6, 448.0, np.nan),
     "float8_e4m3fnuz": _Format(3, -7, 240.0, np.nan),
     "float8_e5m2": _Format(2, -14, 57344.0, np.inf),

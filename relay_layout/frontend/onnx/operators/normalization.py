@@ -9,7 +9,7 @@ from tvm import relax
 from relay_layout.frontend.extents.arithmetic import product, same, simplify
 from relay_layout.frontend.onnx.agreement import with_extents
 from relay_layout.frontend.onnx.node import Converter, Node
-from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
+from relay_layout.frontend.values import Unsupported, Value, dtype_of, float_limits, shape_of, written
 from relay_layout.ir import HALVES, Extent, is_static
 
 
@@ -220,7 +220,7 @@ def _power_normalization(node: Node) -> Value:
     else:
         norm = relax.op.sqrt(relax.op.sum(relax.op.multiply(data, data), axis, keepdims=True))
     # Zeros stay zeros.
-    smallest = node.like(float(np.finfo(dtype_of(data)).tiny), data)
+    smallest = node.like(float(float_limits(dtype_of(data)).tiny), data)
     return relax.op.divide(data, relax.op.maximum(norm, smallest))
 
 

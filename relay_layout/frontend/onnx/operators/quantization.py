@@ -85,7 +85,8 @@ def quantized(node: Node, data: Value, scale: Value, zero_point: Value, axis: in
     """The integers for a tensor of floats, of the element type of ``zero_point``."""
     arguments = _vector(node, _single(node, scale)), _vector(node, zero_point)
     axis = _checked_axis(node, data, scale, axis)
-    return relax.op.quantize(_single(node, data), *arguments, axis, dtype_of(zero_point))
+    real = node.expression(_single(node, data))
+    return relax.op.quantize(real, *arguments, axis, dtype_of(zero_point))
 
 
 def _single(node: Node, value: Value) -> Value:

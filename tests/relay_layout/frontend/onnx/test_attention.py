@@ -116,6 +116,16 @@ CASES: dict[str, dict[str, Any]] = {
         **TRIPLE,
         **EARLIER,
     ),
+    "heads_of_bfloat16": {
+        "nodes": "a = Cast <to=16> (q)  b = Cast <to=16> (k)  c = Cast <to=16> (v)"
+        "  d = com.microsoft.MultiHeadAttention <num_heads=2, unidirectional=1> (a, b, c)"
+        "  y = Cast <to=1> (d)",
+        "oracle": "y = com.microsoft.MultiHeadAttention <num_heads=2, unidirectional=1> (q, k, v)",
+        "inputs": TRIPLE,
+        "domains": {"com.microsoft": 1},
+        "rtol": 0.05,
+        "atol": 0.05,
+    },
     "heads_packed": _packed(
         "MultiHeadAttention <num_heads=2> (q)",
         "a, b, c = Split <axis=3> (q)  d = Reshape(a, flat)  e = Reshape(b, flat)  f = Reshape(c, flat)",

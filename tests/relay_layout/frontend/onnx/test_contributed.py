@@ -351,6 +351,14 @@ CASES: dict[str, dict[str, Any]] = {
         s=_number(0.001),
         z=np.array(30000, "uint16"),
     ),
+    "quantize_constant": _case(
+        "i = com.microsoft.QuantizeLinear(c, s, z)  r = com.microsoft.DequantizeLinear(i, s, z)"
+        "  y = Mul (x, r)",
+        {"x": _random(*X)},
+        c=_number(0.3),
+        s=_number(0.004),
+        z=np.array(0, "uint8"),
+    ),
 }
 
 

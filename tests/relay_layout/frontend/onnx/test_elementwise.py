@@ -4,7 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from ml_dtypes import bfloat16
+from onnx import TensorProto, helper
+
+import relay_layout
+from tests.onnx_refusals import refusal
 
 RANDOM = np.random.default_rng(2)
 X = RANDOM.standard_normal((2, 3, 7, 5)).astype("float32")
@@ -297,3 +302,37 @@ CASES |= {
 
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
     agree(case_name)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (SPECIAL, "int32"),
+        (X.astype("float64").view("int64"), "float64"),
+        (POSITIVE.astype("float16"), "uint16"),
+        (BOOLEANS, "uint8"),
+        (BOOLEANS.view("uint8"), "bool"),
+    ],
+    ids=["integers", "doubles", "halves", "byte", "truth"],
+)
+def test_bits_read_otherwise(data: np.ndarray, dtype: str) -> None:
+    codes = [helper.np_dtype_to_tensor_dtype(np.dtype(each)) for each in (data.dtype, dtype)]
+    given = helper.make_tensor_value_info("x", codes[0], ["N", *data.shape[1:]])
+    result = helper.make_tensor_value_info("y", codes[1], None)
+    node = helper.make_node("BitCast", ["x"], ["y"], to=codes[1])
+    model = helper.make_model(
+        helper.make_graph([node], "case", [given], [result]),
+        opset_imports=[helper.make_opsetid("", 26)],
+        ir_version=10,
+    )
+    (found,) = relay_layout.compile(model).session().run({"x": data}).values()
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, data.view(dtype))
+
+
+def test_bits_of_another_number() -> None:
+    node = f"y = BitCast <to={TensorProto.INT16}> (x)"
+    assert refusal(f"(float[3] x) => (int16[3] y) {{ {node} }}", opset=26) == (
+        "node 'y' (BitCast) reads the bits of float32 as int16, which is not supported: "
+        "types of as many whole bytes are"
+    )

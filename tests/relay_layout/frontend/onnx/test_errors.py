@@ -363,28 +363,6 @@ def test_damaged_initializer() -> None:
     assert message_of(model) == expected
 
 
-def test_external_data(folder: Path) -> None:
-    model = _with_initializer(np.ones(5, "float32"))
-    onnx.save(model, "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
-    from_onnx("m.onnx")
-    place = "model 'm.onnx': tensor 'w' keeps its data in the file 'm.bin'"
-    os.truncate("m.bin", 3)
-    assert message_of("m.onnx") == f"{place}, which cannot be read or is too short"
-    os.remove("m.bin")
-    assert message_of("m.onnx") == f"{place}, which is missing in '.'"
-    unloaded = onnx.load("m.onnx", load_external_data=False)
-    assert message_of(unloaded) == (
-        "ONNX model 'bad': tensor 'w' keeps its data in the file 'm.bin': "
-        "load that first, or give the model's path"
-    )
-    unloaded.graph.initializer[0].external_data[0].value = "../m.bin"
-    Path("m.onnx").write_bytes(unloaded.SerializeToString())
-    expected = (
-        "model 'm.onnx': tensor 'w' keeps its data in the file '../m.bin', which is not beside the model"
-    )
-    assert message_of("m.onnx") == expected
-
-
 def test_names_cannot_break_the_line() -> None:
     model = _model("y = Foo(x)")
     model.graph.node[0].name = "two\nlines"

@@ -68,6 +68,20 @@ CASES: dict[str, dict[str, Any]] = {
         [7, 4],
     ),
 }
+_GIVEN = _inputs(1, 3, 4)
+_ATTENTION = f"{_OPERATOR}, softcap=2.0>"
+CASES["of_bfloat16"] = {
+    "nodes": " ".join(f"{name}_b = Cast <to=16> ({name})" for name in _GIVEN)
+    + f" y_b, keys, values = {_ATTENTION} ({', '.join(f'{name}_b' for name in _GIVEN)}, last, total)"
+    + " y = Cast <to=1> (y_b)",
+    "oracle": f"y, keys, values = {_ATTENTION} ({', '.join(_GIVEN)}, last, total)",
+    "inputs": _GIVEN,
+    "constants": {"last": np.array([6], "int32"), "total": np.array(7, "int32")},
+    "domains": {"com.microsoft": 1},
+    "symbolic": False,
+    "rtol": 0.05,
+    "atol": 0.05,
+}
 
 
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:

@@ -104,6 +104,11 @@ CASES: dict[str, dict[str, Any]] = {
     "mean_variance": _nodes("y = MeanVarianceNormalization(x)", symbolic=False),
     "mean_variance_axes": _nodes("y = MeanVarianceNormalization <axes=[2, 3]> (x)"),
     "lp_norm": _nodes("y = LpNormalization <axis=1, p=2> (x)"),
+    "lp_norm_of_bfloat16": _nodes(
+        "b = Cast <to=16> (x)  n = LpNormalization <axis=1, p=2> (b)  y = Cast <to=1> (n)",
+        expected=[X / np.linalg.norm(X, axis=1, keepdims=True)],
+        rtol=0.02,
+    ),
     "lp_norm_1": _nodes("y = LpNormalization <axis=-1, p=1> (x)"),
     **{
         f"{kind.lower()}_{opset}_{axis}": _nodes(

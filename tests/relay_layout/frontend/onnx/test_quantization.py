@@ -5,7 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16, float4_e2m1fn, float8_e4m3fn, float8_e5m2, int2, int4, uint2, uint4
+from ml_dtypes import (
+    bfloat16,
+    float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float8_e4m3fn,
+    float8_e5m2,
+    int2,
+    int4,
+    uint2,
+    uint4,
+)
 from onnx import helper, numpy_helper, parser
 
 from tests.onnx_refusals import message_of, refusal
@@ -166,10 +177,11 @@ CASES["cast_like_what_was_cast"] = _case(
     "n = Cast <to=17> (x)  t = Transpose (n)  q = CastLike (x, t)  y = Cast <to=1> (q)", _NUMBERS
 ) | {"expected": [_EIGHT]}
 _NO_NUMBER = np.where(_NUMBERS == 500, np.nan, _NUMBERS).astype("float32")
-CASES["cast_to_four_bits"] = _case("q = Cast <to=23> (x)  y = Cast <to=1> (q)", _NO_NUMBER) | {
-    "expected": [np.clip(np.nan_to_num(_NO_NUMBER), -6, 6).astype(float4_e2m1fn).astype("float32")],
-    "opset": 23,
-}
+for _code, _dtype, _most in ((23, float4_e2m1fn, 6), (27, float6_e2m3fn, 7.5), (28, float6_e3m2fn, 28)):
+    _kept = np.clip(np.nan_to_num(_NO_NUMBER), -_most, _most).astype(_dtype).astype("float32")
+    CASES[f"cast_to_{_dtype.__name__}"] = _case(
+        f"q = Cast <to={_code}> (x)  y = Cast <to=1> (q)", _NO_NUMBER
+    ) | {"expected": [_kept], "opset": 28}
 _QUARTERS = _real(3, 8)
 CASES["quantized_to_four_bits"] = _case(
     "q = QuantizeLinear <axis=-1, block_size=4, output_dtype=23> (x, s)"
@@ -245,6 +257,10 @@ def test_what_is_refused(node: str, scale: tuple[int, ...], message: str) -> Non
             "(float[3] x, float s) => (int4[3] y) { y = QuantizeLinear <output_dtype=22> (x, s) }",
             "output 'y' is int4, which is not supported: convert it within the model",
         ),
+        (
+            "(float[3] x) => (float6e2m3[3] y) { y = Cast <to=27> (x) }",
+            "output 'y' is float6e2m3, which is not supported: convert it within the model",
+        ),
     ],
 )
 def test_less_than_bytes_stays_inside(text: str, message: str) -> None:
@@ -255,5 +271,6 @@ def test_floats_without_a_sign_are_not_computed() -> None:
     found = refusal("(float[3] x) => (float[3] y) { q = Cast <to=24> (x)  y = Cast <to=1> (q) }", 24)
     assert found == (
         "node 'q' (Cast) casts to float8_e8m0fnu, which is not supported; "
-        "float4_e2m1fn, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz are"
+        "float4_e2m1fn, float6_e2m3fn, float6_e3m2fn, "
+        "float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz are"
     )
