@@ -286,8 +286,11 @@ def test_kernels_store_phases_in_place(case: Case, layouts: dict[str, object]) -
 
 
 @pytest.mark.parametrize("layouts", [LAST, WHOLE], ids=["last", "blocked"])
-def test_phases_of_any_batch_are_stored_in_place(layouts: dict[str, object]) -> None:
-    check(replace(IN_PLACE[0], batch=3, **layouts), any_batch=True)
+def test_phases_of_any_batch_are_copied(layouts: dict[str, object]) -> None:
+    case = replace(IN_PLACE[0], batch=3, **layouts)
+    names = kernels(module_of(case, arrays(case)[1], any_batch=True, epilogue=True))
+    assert names == ["conv2d", "fused_spread_phases_add_relu"]
+    check(case, any_batch=True, epilogue=True)
 
 
 def random_case_in_place(seed: int) -> Case:
