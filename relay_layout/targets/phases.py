@@ -156,11 +156,11 @@ def phases_of(
 
 
 def _has_whole_vectors(phases: Phases) -> bool:
-    """Whether all extents are known, and each vector of channels is in one phase: in one place there."""
+    """Whether images have a known size, and each vector of channels is in one phase: in one place there."""
     block = block_of(phases.layouts.out, "C")
     vector = block if block > 1 else LARGEST_BLOCK
     whole = phases.out_channels % vector == 0 and all(axis.phases == axis.stride for axis in phases.axes)
-    return whole and is_static((phases.convolution.batch, *phases.convolution.image))
+    return whole and is_static(phases.convolution.image)
 
 
 def _stored_in_place(phases: Phases, before: Sequence[int]) -> Phases:

@@ -97,13 +97,16 @@ def _over_phases(block: Any, stacked: Any, layout: str, phases: StackedPhases) -
     store, names = block.body, physical_axes(layout)
     kind = block.iter_vars[0].var.ty.dtype
     zero = tirx.const(0, kind)
+    extents = [
+        extent if fixed(extent) is None else tirx.const(fixed(extent), kind) for extent in stacked.shape
+    ]
     axes = [
         tirx.IterVar(
-            tvm.ir.Range.from_min_extent(zero, tirx.const(fixed(extent), kind)),
+            tvm.ir.Range.from_min_extent(zero, extent),
             tirx.Var(f"{axis.lower()}{factor or ''}", kind),
             tirx.IterVar.DataPar,
         )
-        for (axis, factor), extent in zip(names, stacked.shape, strict=True)
+        for (axis, factor), extent in zip(names, extents, strict=True)
     ]
     own = {name: axis.var for name, axis in zip(names, axes, strict=True)}
     unit = block_of(layout, "C")

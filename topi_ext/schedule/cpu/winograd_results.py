@@ -77,11 +77,14 @@ class _Tiles:
 
     def nest(self) -> Any:
         """The loops around the block; what is outside of the image is not stored."""
-        store = self.block.body
+        store, needed = self.block.body, []
+        if isinstance(store, tirx.IfThenElse):
+            needed, store = [store.condition], store.then_case
         loads = [(TensorLoad, self._in_tile), (tirx.FloorMod, self._row_of_tile)]
         value = substitute(structural_map(store.value, loads), self.values)
-        place = [self.values[axis.var] for axis in self.block.iter_vars]
-        inside = tirx.all(self.y < self.height, self.x < self.width)
+        place = [substitute(index, self.values) for index in store.indices]
+        needed = [substitute(condition, self.values) for condition in needed]
+        inside = tirx.all(self.y < self.height, self.x < self.width, *needed)
         body = tirx.IfThenElse(inside, tirx.BufferStore(store.buffer, value, place), None)
         sources: dict[Any, TensorLoad] = {load.source: load for load in loads_of(value)}
         reads = [self._region(load) for load in sources.values()]

@@ -12,6 +12,7 @@ from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.passes import fuse_passes, legalize_passes
+from relay_layout.lower.schedule import schedule_functions
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.relax_pipeline import pipeline
 from relay_layout.targets import resolve_target
@@ -142,7 +143,7 @@ def check(case: Case, *, any_batch: bool = False, epilogue: bool = False) -> Non
     )
     machine = relax.VirtualMachine(built, tvm.cpu())
     have = machine["main"](tvm.runtime.tensor(apply(data, case.plain, case.layout))).numpy()
-    np.testing.assert_allclose(have, apply(want, case.plain, case.layout), 1e-4, 1e-5)
+    np.testing.assert_allclose(have, apply(want, case.plain, case.layout), 1e-4, 5e-5)
 
 
 def kernels(module: tvm.IRModule) -> list[str]:
@@ -262,6 +263,14 @@ def test_random_cases(seed: int) -> None:
     check(random_case(seed))
 
 
+def assert_has_kernel(module: tvm.IRModule) -> None:
+    """That convolutions are arranged by knobs: what rules refuse would become loops of the same results."""
+    with TARGET.tvm_target:
+        lowered = tvm.transform.Sequential([*legalize_passes(TARGET), *fuse_passes(TARGET)])(module)
+        made = schedule_functions(lowered, TARGET)[1]
+    assert [kernel.choice is not None for kernel in made if "conv" in kernel.name] == [True]
+
+
 IN_PLACE = [
     Case((8, 16), (12, 11), (3, 3), padding=(1,) * 4, output_padding=(1, 1)),
     Case((8, 16), (12, 11), (4, 4), padding=(1,) * 4),
@@ -282,14 +291,17 @@ def test_kernels_store_phases_in_place(case: Case, layouts: dict[str, object]) -
     (name,) = kernels(module_of(case, arrays(case)[1], epilogue=True))
     assert name.startswith("fused_conv2d")
     assert name.endswith("_spread_phases_add_relu")
+    assert_has_kernel(module_of(case, arrays(case)[1], epilogue=True))
     check(case, epilogue=True)
 
 
 @pytest.mark.parametrize("layouts", [LAST, WHOLE], ids=["last", "blocked"])
-def test_phases_of_any_batch_are_copied(layouts: dict[str, object]) -> None:
-    case = replace(IN_PLACE[0], batch=3, **layouts)
-    names = kernels(module_of(case, arrays(case)[1], any_batch=True, epilogue=True))
-    assert names == ["conv2d", "fused_spread_phases_add_relu"]
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_kernels_store_phases_of_any_batch_in_place(case: Case, layouts: dict[str, object]) -> None:
+    case = replace(case, batch=3, **layouts)
+    module = module_of(case, arrays(case)[1], any_batch=True, epilogue=True)
+    assert len(kernels(module)) == 1
+    assert_has_kernel(module)
     check(case, any_batch=True, epilogue=True)
 
 
@@ -302,8 +314,8 @@ def random_case_in_place(seed: int) -> Case:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(150))
 def test_random_cases_in_place(seed: int) -> None:
-    """``check(random_case_in_place(seed), epilogue=bool(seed % 4 < 2))`` of this file."""
-    check(random_case_in_place(seed), epilogue=bool(seed % 4 < 2))
+    """This check, alone, of this file."""
+    check(random_case_in_place(seed), epilogue=bool(seed % 4 < 2), any_batch=bool(seed % 8 < 4))
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS[:2], ids=["first", "last"])
