@@ -122,38 +122,21 @@ def test_rounds_are_run_one_after_the_other(
     assert [len(one.seconds) for one in found] == [6, 6]
 
 
-@pytest.mark.parametrize(
-    ("worker", "error"),
-    [(_crash, "build: Subprocess terminated"), (_hang, "build: longer than 4 s")],
-    ids=["crash", "hang"],
-)
-def test_a_build_that_takes_its_process_down_is_an_error(
-    worker: Any,
-    error: str,
-    workload: ConvolutionWorkload,
-    processor: Processor,
-    measurer: CpuMeasurer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    knobs = [Space(workload, processor).default.knobs]
-    with monkeypatch.context() as patch:
-        patch.setattr(workers, "build_and_export", worker)
-        (found,) = measurer.measure(workload, knobs)
-    assert found.error == error
-    (again,) = measurer.measure(workload, knobs)
-    assert len(again.seconds) == 3
-
-
 def _fail(*_: Any) -> list[float]:
     raise RuntimeError("cannot open shared object file")
 
 
 @pytest.mark.parametrize(
-    ("worker", "error"),
-    [(_crash, "run: Subprocess terminated"), (_fail, "run: RuntimeError: cannot open shared object file")],
-    ids=["crash", "failure"],
+    ("step", "worker", "error"),
+    [
+        ("build", _crash, "build: Subprocess terminated"),
+        ("build", _hang, "build: longer than 4 s"),
+        ("run", _crash, "run: Subprocess terminated"),
+        ("run", _fail, "run: RuntimeError: cannot open shared object file"),
+    ],
 )
-def test_a_run_that_fails_costs_its_kernel_alone(
+def test_what_goes_wrong_costs_its_kernel_alone(
+    step: str,
     worker: Any,
     error: str,
     workload: ConvolutionWorkload,
@@ -162,8 +145,9 @@ def test_a_run_that_fails_costs_its_kernel_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     knobs = [Space(workload, processor).default.knobs]
+    place, name = (workers, "build_and_export") if step == "build" else (measurer._runner, "_run_here")
     with monkeypatch.context() as patch:
-        patch.setattr(measurer._runner, "_run_here", worker)
+        patch.setattr(place, name, worker)
         (found,) = measurer.measure(workload, knobs)
     assert found.error == error
     (again,) = measurer.measure(workload, knobs)
