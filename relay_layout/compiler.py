@@ -21,6 +21,7 @@ from relay_layout.artifact import (
     joined,
     write_artifact,
 )
+from relay_layout.artifact.placement import shared
 from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
@@ -273,7 +274,7 @@ def _built(
     planned = plan_memory(lowered.module, target)
     variants = variants_of(planned)
     calls = described_calls(_calls(lowered, planned, conversion, variants), lowered.kernels, variants)
-    content = Content(build_library(planned, target, say), lowered.weights)
+    content = Content(build_library(planned, target, say), shared(lowered.weights))
     seconds = time.perf_counter() - since
     found = _report(conversion, lowered.kernels, count_operations(lowered.module)) | {"calls": plain(calls)}
     times = {**conversion.times(), "compile_seconds": round(seconds, 3)}

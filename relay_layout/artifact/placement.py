@@ -40,6 +40,16 @@ def stored(array: Array) -> Array:
     return little_endian.reshape(-1).view(np.uint8)
 
 
+def shared(weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The same weights, of equal ones a single array, so that all who read it find it in the cache."""
+    known, own = _Known(), list(weights.values())
+    firsts = (own[known.offset(array, place)] for place, array in enumerate(own))
+    return {
+        name: first if (first.dtype, first.shape) == (array.dtype, array.shape) else array
+        for (name, array), first in zip(weights.items(), firsts, strict=True)
+    }
+
+
 def place(contents: Sequence[Content]) -> list[tuple[WeightEntry, ...]]:
     """The entries of each content's weights. ArtifactError, naming the weight, for what cannot be held."""
     tables = []

@@ -82,7 +82,9 @@ class Session:
             # Threads end before the library that they run in is unloaded.
             self._end_threads: Callable[[], object] = weakref.finalize(self, set_own_threads, library, 1)
         self._machine = Machine(library, self._device.devices)
-        weights = [self._device.weight(array) for array in content.weights.values()]
+        arrays = {id(array): array for array in content.weights.values()}
+        tensors = {key: self._device.weight(array) for key, array in arrays.items()}
+        weights = [tensors[id(array)] for array in content.weights.values()]
         with memory_errors():
             self._destinations = list(self._machine[DESTINATIONS]())
             self._new_results = self._device.results(self._destinations)
