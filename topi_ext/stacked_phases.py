@@ -1,7 +1,7 @@
 """Phases of a transposed convolution, as a convolution makes them: stacked as output channels."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
@@ -21,6 +21,10 @@ class PhasesAlong:
     taps: int
     first: int
 
+    def numbers(self) -> list[int]:
+        """The fields of this class, in order."""
+        return [getattr(self, field.name) for field in fields(PhasesAlong)]
+
     def tap(self, phase: Any, place: Any) -> Any:
         """The tap of a phase at a place of the window; below 0, or not below ``taps``, where it has none."""
         return self.first + phase - place * self.stride
@@ -37,11 +41,11 @@ class StackedPhases:
     """
 
     channels: int
-    axes: tuple[PhasesAlong, ...]
+    axes: Sequence[PhasesAlong]
 
     def numbers(self) -> list[int]:
         """As an annotation holds it: the channels, then the fields of each axis."""
-        return [self.channels, *(number for axis in self.axes for number in astuple(axis))]
+        return [self.channels, *(number for axis in self.axes for number in axis.numbers())]
 
     def share_of_taps(self, window: Sequence[int]) -> float:
         """Of the taps that a window has for all phases, those that phases have."""

@@ -102,23 +102,28 @@ def check_placement(builds: Sequence[Build], size: int) -> None:
         raise ArtifactError(f"{size} bytes, its arrays take {position}")
 
 
+_SAMPLES = 64
+"""Bytes by which arrays are told apart before they are hashed."""
+
+
 class _Known:
-    """Arrays that have their place. Only those that share their size with another are ever hashed."""
+    """Arrays that have their place. Only those that share size and samples with another are ever hashed."""
 
     def __init__(self) -> None:
-        self._unhashed: dict[int, tuple[Array, int] | None] = {}
+        self._unhashed: dict[tuple[int, bytes], tuple[Array, int] | None] = {}
         self._offsets: dict[tuple[int, bytes], int] = {}
 
     def offset(self, array: Array, end: int) -> int:
         """Where bytes like these lie already, or else ``end``, which is then their place."""
         size = array.nbytes
-        if size not in self._unhashed:
-            self._unhashed[size] = array, end
+        alike = size, stored(array)[:: max(1, size // _SAMPLES)].tobytes()
+        if alike not in self._unhashed:
+            self._unhashed[alike] = array, end
             return end
-        first = self._unhashed[size]
+        first = self._unhashed[alike]
         if first is not None:
             self._offsets[size, _digest(first[0])] = first[1]
-            self._unhashed[size] = None
+            self._unhashed[alike] = None
         return self._offsets.setdefault((size, _digest(array)), end)
 
 

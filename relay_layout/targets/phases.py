@@ -31,21 +31,15 @@ channels takes half longer, one of 16x16 pixels and 256 channels a quarter less.
 
 
 @dataclass(frozen=True)
-class PhaseAxis:
+class PhaseAxis(PhasesAlong):
     """One spatial axis: for each phase a convolution of ``window`` taps, padded by ``before`` and ``after``.
 
-    Of data of extent n, a phase has ``n + grown`` elements and the result ``n * stride + beyond``. Element p
-    of the result is in phase ``(p + skipped) % stride``, at ``(p + skipped) // stride``. At place w of the
-    window, phase r has tap ``first + r - w * stride`` of the transposed convolution's ``taps``, or none.
+    Of data of extent n, a phase has ``n + grown`` elements and the result ``n * stride + beyond``.
     """
 
-    stride: int
-    taps: int
-    first: int
     window: int
     before: int
     after: int
-    skipped: int
     grown: int
     beyond: int
 
@@ -99,8 +93,7 @@ class Phases:
     @property
     def stacked(self) -> StackedPhases:
         """What a kernel that stores phases in place needs to know of them."""
-        axes = (PhasesAlong(axis.stride, axis.skipped, axis.taps, axis.first) for axis in self.axes)
-        return StackedPhases(self.out_channels, tuple(axes))
+        return StackedPhases(self.out_channels, self.axes)
 
 
 def phases_of(
@@ -182,13 +175,13 @@ def _axis(kernel: int, stride: int, dilation: int, before: int, after: int) -> P
     front = max(0, reach - before // stride)
     back = max(0, (span - after) // stride)
     return PhaseAxis(
-        stride,
-        kernel,
-        stride * (window - 1),
-        window,
-        front,
-        back,
+        stride=stride,
         skipped=before - stride * (reach - front),
+        taps=kernel,
+        first=stride * (window - 1),
+        window=window,
+        before=front,
+        after=back,
         grown=front + back - reach,
         beyond=span + 1 - stride - before - after,
     )

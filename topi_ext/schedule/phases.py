@@ -6,7 +6,6 @@ block is turned around: it follows the convolution's elements and stores each at
 that it fuses like any epilogue. A phase skips what of the window it has no taps for.
 """
 
-from dataclasses import astuple
 from math import prod
 from typing import Any
 
@@ -17,7 +16,6 @@ from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_map
 
-from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.ir import nodes_of, substitute, unmarked, with_loops
 from topi_ext.schedule.blocks import (
@@ -35,15 +33,6 @@ from topi_ext.workload import ConvolutionWorkload
 SKIPPED_PHASES = "topi_ext.skip_phases"
 """Loop annotation: [block axis of the channels, indices of it in a phase, phases of the axes behind the
 loop's, and the fields of the loop's :class:`topi_ext.stacked_phases.PhasesAlong`]."""
-
-
-def phases_in(sch: Schedule) -> tuple[SBlock, StackedPhases] | None:
-    """The block that moves phases into place, or stores them there; None without one."""
-    for block in child_blocks(sch):
-        numbers = sch.get(block).annotations.get(PHASES)
-        if numbers is not None:
-            return block, StackedPhases.of(numbers)
-    return None
 
 
 def share_of_products(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> float:
@@ -67,8 +56,8 @@ def store_in_place(sch: Schedule, layout: str) -> tuple[Schedule, StackedPhases 
         return sch, None
     last, phases = merged
     stacked = sch.get(anchor_of(sch)).writes[0].source
-    nest, name = _over_phases(sch.get(last), stacked, layout, phases)
-    main = sch.mod["main"]
+    main, name = sch.mod["main"], sch.get(last).name_hint
+    nest = _over_phases(sch.get(last), stacked, layout, phases)
     made = open_schedule(with_nests(main, [nest if _holds(each, name) else each for each in nests_of(main)]))
     made.annotate(made.get_sblock(name), PHASES, phases.numbers())
     return made, phases
@@ -76,10 +65,10 @@ def store_in_place(sch: Schedule, layout: str) -> tuple[Schedule, StackedPhases 
 
 def _merged(sch: Schedule) -> tuple[SBlock, StackedPhases] | None:
     """The block that moves phases, merged with the elementwise ones behind it; None without phases."""
-    found = phases_in(sch)
-    if found is None:
+    block = next((block for block in child_blocks(sch) if PHASES in sch.get(block).annotations), None)
+    if block is None:
         return None
-    block, phases = found
+    phases = StackedPhases.of(sch.get(block).annotations[PHASES])
     around = fuse_epilogue(sch, block)
     if around.epilogue is None:
         return block, phases
@@ -92,21 +81,17 @@ def _holds(nest: Any, name: str) -> bool:
     return realize is not None and realize.block.name_hint == name
 
 
-def _over_phases(block: Any, stacked: Any, layout: str, phases: StackedPhases) -> tuple[Any, str]:
-    """The loops of ``block`` over the elements of ``stacked``, and the block's name."""
+def _over_phases(block: Any, stacked: Any, layout: str, phases: StackedPhases) -> Any:
+    """The loops of ``block`` over the elements of ``stacked``."""
     store, names = block.body, physical_axes(layout)
     kind = block.iter_vars[0].var.ty.dtype
-    zero = tirx.const(0, kind)
-    extents = [
-        extent if fixed(extent) is None else tirx.const(fixed(extent), kind) for extent in stacked.shape
-    ]
     axes = [
         tirx.IterVar(
-            tvm.ir.Range.from_min_extent(zero, extent),
+            tvm.ir.Range.from_min_extent(tirx.const(0, kind), extent),
             tirx.Var(f"{axis.lower()}{factor or ''}", kind),
             tirx.IterVar.DataPar,
         )
-        for (axis, factor), extent in zip(names, extents, strict=True)
+        for (axis, factor), extent in zip(names, stacked.shape, strict=True)
     ]
     own = {name: axis.var for name, axis in zip(names, axes, strict=True)}
     unit = block_of(layout, "C")
@@ -138,7 +123,7 @@ def _over_phases(block: Any, stacked: Any, layout: str, phases: StackedPhases) -
     body = tirx.BufferStore(store.buffer, value, [places[name] for name in names])
     if inside:
         body = tirx.IfThenElse(tirx.all(*inside), body, None)
-    return nest_of(axes, body, store.buffer, block.name_hint)[1], block.name_hint
+    return nest_of(axes, body, store.buffer, block.name_hint)[1]
 
 
 def skip_missing_taps(
@@ -154,7 +139,7 @@ def skip_missing_taps(
     channels = physical_axes(layout).index(("C", 0))
     behind = prod(axis.stride for axis in phases.axes[side + 1 :])
     in_phase = phases.channels // block_of(layout, "C")
-    sch.annotate(loop, SKIPPED_PHASES, [channels, in_phase, behind, *astuple(along)])
+    sch.annotate(loop, SKIPPED_PHASES, [channels, in_phase, behind, *along.numbers()])
 
 
 def apply_missing_taps(func: tirx.PrimFunc) -> tirx.PrimFunc:

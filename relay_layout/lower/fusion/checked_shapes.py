@@ -4,7 +4,7 @@
 the tensor and of what reads both the tensor and the checked one, which then needs itself.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
 from tvm import relax
@@ -43,19 +43,19 @@ def prevent_fusion_across_checks(module: tvm.IRModule) -> tvm.IRModule:
         check.value: calls[check.value]
         for check in checks
         if check.value in calls
-        and _fused_behind([check.value], readers, fused) & _fused_behind([check.var], readers, fused)
+        and _fused_behind(check.value, readers, fused) & _fused_behind(check.var, readers, fused)
     }
     return with_pattern(module, marked, OPAQUE)
 
 
 def _fused_behind(
-    variables: Iterable[relax.Var],
+    variable: relax.Var,
     readers: Mapping[relax.Var, Sequence[relax.Var]],
     fused: set[relax.Var],
 ) -> set[relax.Var]:
-    """Results of ``fused`` calls that need one of ``variables``, by fused calls alone."""
+    """Results of ``fused`` calls that need ``variable``, by fused calls alone."""
     found: set[relax.Var] = set()
-    left = list(variables)
+    left = [variable]
     while left:
         new = [reader for reader in readers.get(left.pop(), ()) if reader in fused and reader not in found]
         found.update(new)

@@ -15,11 +15,9 @@ def mark_elementwise(module: tvm.IRModule) -> tvm.IRModule:
 
     Expects ``call_tir`` of functions with their patterns.
     """
-    calls = function_calls(module["main"])
-    attributes = {variable: called_attributes(module, call) for variable, call in calls.items()}
     found = {
         variable: call
-        for variable, call in calls.items()
-        if LOOKUP in attributes[variable] or PHASES in attributes[variable]
+        for variable, call in function_calls(module["main"]).items()
+        if {LOOKUP, PHASES}.intersection(called_attributes(module, call))
     }
     return with_pattern(module, found, ELEMENTWISE)

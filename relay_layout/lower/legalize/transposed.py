@@ -1,7 +1,7 @@
 """Transposed convolutions at the speed of convolutions: one of all phases, which are then moved into place.
 
 Where the kernel is no multiple of the stride, taps that do not exist are zeros. As with padding, infinite
-data becomes NaN there.
+data becomes NaN there, unless a kernel skips them.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,7 +122,7 @@ def stacked_weight(weight: np.ndarray, phases: Phases) -> np.ndarray:
     for place, phase in enumerate(product(*(range(axis.phases) for axis in phases.axes))):
         channels = slice(place * outputs, (place + 1) * outputs)
         for window in product(*(range(axis.window) for axis in phases.axes)):
-            taps = [axis.tap(*along) for axis, *along in zip(phases.stacked.axes, phase, window, strict=True)]
+            taps = [axis.tap(*along) for axis, *along in zip(phases.axes, phase, window, strict=True)]
             if all(0 <= tap < axis.taps for tap, axis in zip(taps, phases.axes, strict=True)):
                 held: tuple[Any, ...] = (channels, every, *window)
                 read: tuple[Any, ...] = (every, every, *taps)

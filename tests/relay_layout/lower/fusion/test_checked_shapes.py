@@ -5,11 +5,11 @@ from tvm import relax, te, tirx, topi
 
 from relay_layout.lower.fusion.checked_shapes import prevent_fusion_across_checks
 from relay_layout.lower.fusion.patterns import INJECTIVE, OPAQUE, PATTERN
+from tests.relax_modules import main_of
 
 
 def module(*, other: str) -> tvm.IRModule:
     """Rows turned over and checked to be square, plus a square of the first column of them or of "data"."""
-    builder = relax.BlockBuilder()
     rows, columns = (tirx.Var(name, "int64") for name in "nm")
     data = relax.Var("data", relax.TensorType([rows, columns], "float32"))
 
@@ -19,13 +19,11 @@ def module(*, other: str) -> tvm.IRModule:
     def longer(source: te.Tensor) -> te.Tensor:
         return te.compute([rows, rows], lambda i, j: source[i, 0 * j], "longer")
 
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            over = builder.emit_te(turned, data)
-            second = builder.emit_te(longer, over if other == "turned" else data)
-            checked = builder.match_cast(over, relax.TensorType([rows, rows], "float32"))
-            result = builder.emit_output(builder.call_te(topi.add, checked, second))
-        builder.emit_func_output(result)
+    with main_of(data) as builder:
+        over = builder.emit_te(turned, data)
+        second = builder.emit_te(longer, over if other == "turned" else data)
+        checked = builder.match_cast(over, relax.TensorType([rows, rows], "float32"))
+        builder.result = builder.call_te(topi.add, checked, second)
     return relax.transform.AnnotateTIROpPattern()(builder.finalize())
 
 

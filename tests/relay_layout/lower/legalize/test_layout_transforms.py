@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.relax_pipeline import pipeline
 from relay_layout.targets import resolve_target
+from tests.relax_modules import module_giving
 from topi_ext.codegen.build import PIPELINE
 from topi_ext.ir import loads_of, nodes_of
 
@@ -28,14 +29,8 @@ def plain(n: Any, c: Any, h: Any, w: Any, lane: Any) -> list[Any]:
 
 
 def module_of(shape: list[Any], index: Index, filler: float | None = None) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType(shape, "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            made = builder.emit(relax.op.layout_transform(data, index, filler))
-            result = builder.emit_output(made)
-        builder.emit_func_output(result)
-    return builder.finalize()
+    return module_giving(relax.op.layout_transform(data, index, filler), data)
 
 
 def compiled(module: tvm.IRModule) -> Callable[[np.ndarray], np.ndarray]:
