@@ -17,6 +17,7 @@ from topi_ext.compute.geometry import (
     Geometry,
     flat,
     geometry_of,
+    reduction_block,
     reduction_channel,
     reduction_order,
     widened,
@@ -26,7 +27,6 @@ from topi_ext.extents import simplified
 from topi_ext.indexing import (
     BlockedCoordinate,
     Coordinate,
-    block_of,
     physical_axes,
     physical_index,
 )
@@ -147,11 +147,10 @@ def conv3d(
 
 def reduction_axes(workload: ConvolutionWorkload) -> tuple[str, ...]:
     """The reduction loops of a convolution in the order in which the compute declares them."""
-    block = block_of(workload.data_layout, "C")
     return reduction_order(
         workload.spatial,
         channels=workload.group_in_channels,
-        block=block if workload.group_in_channels % block == 0 else 1,
+        block=reduction_block(workload.data_layout, workload.group_in_channels),
         channels_last=workload.data_layout.endswith("C"),
     )
 

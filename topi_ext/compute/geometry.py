@@ -20,6 +20,9 @@ from topi_ext.indexing import (
 )
 from topi_ext.workload import BYTES, WIDENED, padded_lanes, word_elements
 
+SHORTEST_RUN = 4
+"""The fewest channels side by side that get a loop of their own; a word of bytes, too."""
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -72,9 +75,8 @@ class Geometry:
 
     @property
     def reduction_block(self) -> int:
-        """Input channels that a block of the data holds for one group; 1 where blocks straddle groups."""
-        block = block_of(self.data_layout, "C")
-        return block if block == 1 or self.group_in_channels % block == 0 else 1
+        """As :func:`reduction_block`."""
+        return reduction_block(self.data_layout, self.group_in_channels)
 
     @property
     def reads_bits(self) -> bool:
@@ -211,6 +213,15 @@ def _misfit(geometry: Geometry, inputs: int, stored: int, transposed: bool) -> s
     if outputs % geometry.out_block:
         return f"{outputs} output channels in blocks of {geometry.out_block}"
     return ""
+
+
+def reduction_block(data_layout: str, channels: Any) -> int:
+    """How many of a group's ``channels`` lie side by side in each block that holds any; 1 where few do."""
+    block = block_of(data_layout, "C")
+    if block == 1 or not isinstance(channels, int):
+        return block
+    common = math.gcd(channels, block)
+    return common if common >= SHORTEST_RUN else 1
 
 
 def reduction_order(spatial: str, *, channels: int, block: int, channels_last: bool) -> tuple[str, ...]:

@@ -194,7 +194,8 @@ def _tiles_down(workload: ConvolutionWorkload, lanes: int, channel_vectors: int,
     """Tiles along the output channels; the last one may overlap the one before."""
     whole = lanes_are_pixels(workload) or block_of(workload.out_layout, "C") > 1
     if whole or block_of(workload.kernel_layout, "O") > 1:
-        return math.ceil(channel_vectors / tile_channels)
+        groups = 1 if workload.is_depthwise or channel_vectors % workload.groups else workload.groups
+        return groups * math.ceil(channel_vectors // groups / tile_channels)
     channels = tiled_channels(workload)
     return workload.out_channels // channels * math.ceil(channels / (lanes * tile_channels))
 

@@ -90,7 +90,11 @@ def conv2d_func(data: Any, weight: Any, dtype: str, out_dtype: str) -> tvm.tirx.
         (ConvolutionCase(1, 16, 16, 4, 4, (3, 3), data_layout="NHWC", out_layout="NHWC"), "rh rw rc"),
         (ConvolutionCase(1, 16, 16, 4, 4, (3, 3)), "rc rh rw"),
         (
-            ConvolutionCase(1, 16, 16, 4, 4, (3, 3), groups=4, data_layout="NCHW16c", out_layout="NCHW16c"),
+            ConvolutionCase(1, 48, 48, 4, 4, (3, 3), groups=2, data_layout="NCHW16c", out_layout="NCHW16c"),
+            "rc rh rw rb",
+        ),
+        (
+            ConvolutionCase(1, 16, 16, 4, 4, (3, 3), groups=8, data_layout="NCHW16c", out_layout="NCHW16c"),
             "rc rh rw",
         ),
         (ConvolutionCase(1, 16, 16, 4, 4, (3, 3), groups=16), "rh rw"),

@@ -113,6 +113,14 @@ def test_the_vector_of_pixels_that_overlaps_the_one_before_is_counted() -> None:
     assert cycles[0] < cycles[1] == cycles[2] < cycles[3]
 
 
+@pytest.mark.parametrize("channels", [36, 48])
+def test_three_vectors_of_a_group_are_one_tile(channels: int) -> None:
+    """Tiles of two of them would be two tiles for each group, or cross into the next one."""
+    plain = workload_for((4 * channels, 4 * channels, 28, 3, 1, 1), "NHWC", "GOHWI16o", "NHWC")
+    processor = processor_of(Target({"kind": "llvm", **TARGETS["avx512"]}))
+    assert cheapest_direct(replace(plain, groups=4), processor)[1].tile_channels == 3
+
+
 def tile_work(workload: ConvolutionWorkload, processor: Processor) -> float:
     """Cycles of the tiles of one vector of pixels by one channel."""
     return next(

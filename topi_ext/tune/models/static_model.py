@@ -14,8 +14,8 @@ from tvm import tirx
 
 from topi_ext.codegen import neon_matrices
 from topi_ext.compute.convolution import reduction_axes
+from topi_ext.compute.geometry import reduction_block
 from topi_ext.errors import RelayLayoutError
-from topi_ext.indexing import block_of
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
 from topi_ext.messages import last_line
@@ -202,8 +202,7 @@ class _Code:
 
 def _entries(workload: ConvolutionWorkload, at_once: float) -> float:
     """How often the loop is entered for one tile, which takes ``at_once`` steps of the reduction a time."""
-    block = block_of(workload.data_layout, "C")
-    block = block if workload.group_in_channels % block == 0 else 1
+    block = reduction_block(workload.data_layout, workload.group_in_channels)
     extents = {
         "rc": workload.group_in_channels // block,
         "rb": block,
