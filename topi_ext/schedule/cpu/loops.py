@@ -5,12 +5,10 @@ from math import ceil
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm_ffi import structural_map
 
 from topi_ext.codegen.infinite_extremes import from_infinity
-from topi_ext.extents import fixed, size_of
+from topi_ext.extents import size_of
 from topi_ext.ir import holds, loads_of, nodes_of, uses
 from topi_ext.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
@@ -25,6 +23,7 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.conditionals import conditionals
 from topi_ext.schedule.cpu.coalescing import coalesce
+from topi_ext.schedule.cpu.flat import depends_on_place, flattened, lies_as_result
 from topi_ext.schedule.cpu.reductions import (
     MAXIMUM_VECTOR,
     Arrangement,
@@ -70,9 +69,10 @@ class LoopNest(ProcessorRule):
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for a function without blocks, e.g. one lowered by hand, which is compiled as it is."""
-        sch = open_schedule(inlined(func))
+        lanes = processor.lanes(4)
+        sch = open_schedule(flattened(inlined(func), lanes))
         for block in child_blocks(sch):
-            arrange_block(sch, block, processor.lanes(4), processor.parallel_cycles)
+            arrange_block(sch, block, lanes, processor.parallel_cycles)
         for block in child_blocks(sch):
             start_before(sch, block)
         return open_schedule(finished(sch.mod["main"]))
@@ -147,8 +147,8 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         return
     sized = size_of([sch.get(loop).extent for loop in spatial]) is not None
     # Of operands that lie as the result does, all dimensions are one row, unless the place in it counts.
-    lies = _lies_as_result(sch, block)
-    apart = sized and not how.rows and (not lies or _depends_on_place(sch, block))
+    lies = lies_as_result(sch.get(block))
+    apart = sized and not how.rows and (not lies or depends_on_place(sch.get(block)))
     if apart and not lies and _are_long(size_of([sch.get(loop).extent for loop in spatial[-2:]]), how):
         # Of three loops made one, TVM would not see that places in the row are not those of quotients.
         spatial = [*spatial[:-2], *coalesce(sch, block, spatial[-2:], len(spatial) - 2)]
@@ -228,17 +228,6 @@ def _places_depend(sch: Schedule, block: SBlock) -> bool:
     return any(uses(call.args[0], innermost) for index in indices for call in conditionals(index))
 
 
-def _depends_on_place(sch: Schedule, block: SBlock) -> bool:
-    """Does what an element is depend on where it is, as in a triangle of a matrix?
-
-    In vectors that cross rows each place would be divided.
-    """
-    node = sch.get(block)
-    axes = [axis.var for axis in node.iter_vars]
-    value = structural_map(node.body.value, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
-    return any(uses(value, axis) for axis in axes)
-
-
 def _are_long(elements: int | None, how: Arrangement) -> bool:
     """Whether a row of so many ``elements`` is made of whole vectors, and of several."""
     return elements is not None and elements % how.lanes == 0 and elements >= LONG_ROW * how.lanes
@@ -294,23 +283,6 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
         for size in sizes
         for buffer in written
     )
-
-
-def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
-    """Do all operands of a block have the shape and memory order of its result?"""
-    node = sch.get(block)
-    loads = loads_of(node.body)
-    result, axes = node.writes[0].source, [axis.var for axis in node.iter_vars]
-    return all(
-        len(load.indices) == len(axes)
-        and all(index.same_as(axis) for index, axis in zip(load.indices, axes, strict=True))
-        and all(map(_same_extent, load.source.shape, result.shape))
-        for load in loads
-    )
-
-
-def _same_extent(left: Any, right: Any) -> bool:
-    return fixed(left) is not None and fixed(left) == fixed(right)
 
 
 def place_padding(sch: Schedule, block: SBlock, chunk: Any | None, parallel: bool = True) -> None:

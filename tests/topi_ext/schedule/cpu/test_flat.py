@@ -1,0 +1,80 @@
+"""Elementwise blocks over places in memory: which ones are, and that their vectors stay whole."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_harness import check_loops, compile_function, data_of, prim_func, scheduled_by, target_for
+from tvm import te, tirx, topi
+
+from topi_ext.ir import nodes_of
+from topi_ext.schedule.cpu.flat import flattened
+from topi_ext.schedule.cpu.loops import LoopNest
+
+LANES = 16
+
+Compute = Callable[..., Any]
+
+
+def extents(compute: Compute, *shapes: tuple[Any, ...]) -> list[Any]:
+    """The extents of the loops of a function of tensors of these shapes."""
+    tensors = [te.placeholder(shape, "float32", name=f"x{place}") for place, shape in enumerate(shapes)]
+    func = flattened(prim_func([*tensors, compute(*tensors)]), LANES)
+    return [
+        int(loop.extent) if isinstance(loop.extent, tirx.IntImm) else loop.extent.name
+        for loop in reversed(nodes_of(func.body, tirx.For))
+    ]
+
+
+N = tirx.Var("n", "int64")
+
+
+@pytest.mark.parametrize(
+    ("compute", "shapes", "loops"),
+    [
+        (topi.nn.relu, [(2, 3, 5)], [30]),
+        (topi.add, [(2, 3, 5), (2, 3, 5)], [30]),
+        (lambda x, y: topi.add(x, y[0]), [(2, 3, 5), (1,)], [30]),
+        (topi.add, [(2, 3, 5), (5,)], [2, 3, 5]),
+        (topi.transpose, [(2, 3, 5)], [5, 3, 2]),
+        (lambda x: te.compute(x.shape, lambda i, j: x[i, j] * (i >= j).astype("float32")), [(4, 5)], [4, 5]),
+        (topi.nn.relu, [(N, 4, 8)], ["n", 32]),
+        (topi.nn.relu, [(N, 4, 9)], ["n", 4, 9]),
+        (topi.nn.relu, [(2, N, 16)], [2, "n", 16]),
+        (topi.nn.relu, [(0, 3, 5)], [0, 3, 5]),
+        (topi.nn.relu, [(1, 1, 5)], [1, 1, 5]),
+    ],
+    ids=[
+        "one",
+        "two",
+        "scalar",
+        "broadcast",
+        "transposed",
+        "triangle",
+        "batch",
+        "odd",
+        "row",
+        "empty",
+        "ones",
+    ],
+)
+def test_what_is_flat(compute: Compute, shapes: list[tuple[Any, ...]], loops: list[Any]) -> None:
+    assert extents(compute, *shapes) == loops
+
+
+@pytest.mark.parametrize("shape", [(2, 160, 14, 14), (3, 16, 7, 7), (8, 5, 4, 12)])
+def test_vectors_of_images_that_they_divide(shape: tuple[int, ...]) -> None:
+    """Elements are not put into a vector one by one."""
+    target = target_for("znver5")
+    tensor = te.placeholder(shape, "float32", name="x")
+    schedule = scheduled_by(LoopNest(), prim_func([tensor, topi.nn.relu(tensor)]), target)
+    source = compile_function(schedule.mod["main"], target).mod.inspect_source("ll")
+    assert "<16 x float>" in source
+    assert "insertelement <16 x float>" not in source
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_symbolic_batch(batch: int) -> None:
+    data = data_of(batch, 4, 8, 3)
+    check_loops([data], topi.nn.relu, np.maximum(data, 0), True)
