@@ -127,7 +127,7 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None
+    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget, images: int | None
 ) -> Expression | None:
     """A convolution whose weight is stored as its kernel reads it: transformed, with its groups
     merged, or in words of another type.
@@ -143,10 +143,10 @@ def constant_convolution(
     if images is not None:
         workload = replace(workload, batch=images)
     name = operator_name(call).removeprefix("nn.")
-    form = workload if target is None else target.float_form(workload, any_size=any_size)
+    form = target.float_form(workload, any_size=any_size)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
-    knobs = None if target is None else chosen_knobs(workload, target.kernels, any_size)
+    knobs = chosen_knobs(workload, target.kernels, any_size)
     if isinstance(knobs, WinogradKnobs):
         return call_winograd(builder, name, workload, call.args[0], plain, knobs, any_size=any_size)
     if workload.groups == int(call.attrs.groups):
