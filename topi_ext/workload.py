@@ -17,7 +17,7 @@ from topi_ext.workload_text import with_tuples, workload_text
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json`, or that of a pooling
-(:class:`topi_ext.other_workloads.PoolingWorkload`)."""
+(:class:`topi_ext.pooling_workload.PoolingWorkload`)."""
 
 TYPICAL = "topi_ext.typical"
 """Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
