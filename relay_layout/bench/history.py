@@ -16,8 +16,8 @@ from relay_layout.bench.machine import Machine, describe_machine
 from relay_layout.bench.peers import OURS
 from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.bench.table import columns_of_numbers
-from relay_layout.checking import check
 from relay_layout.errors import InputError
+from relay_layout.typed_json import check
 from topi_ext.whole_file import replaced
 
 KIND = "relay-layout benchmark"
