@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from relay_layout.bench.results import (
     geometric_mean_of_ratios,
     ratios,
 )
-from relay_layout.bench.table import format_table, to_json
+from relay_layout.bench.table import format_table
 
 
 def peer(
@@ -87,19 +86,6 @@ tiny: tvm: the worker was killed by SIGSEGV while preparing"""
 
 def test_table() -> None:
     assert format_table(RESULT) == TABLE
-
-
-def test_json_is_one_line_with_the_agreed_names() -> None:
-    text = to_json(RESULT)
-    assert "\n" not in text
-    data = json.loads(text)
-    first = data["models"][0]
-    assert (first["model"], first["threads"]) == ("resnet18", 2)
-    names = {"median_ms", "min_ms", "iqr_ms", "repeats", "relative_error", "version"}
-    assert names <= set(first["peers"]["tvm"])
-    assert first["ratios"]["onnxruntime"] == pytest.approx(0.8)
-    assert data["machine"]["cores"] == 4
-    assert data["geometric_mean"]["onnxruntime"] == pytest.approx(1.0)
 
 
 def test_wrong_outputs_are_marked_and_left_out_of_the_mean() -> None:
