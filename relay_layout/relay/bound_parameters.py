@@ -17,7 +17,7 @@ from relay_layout.artifact import Manifest
 from relay_layout.typed_json import check
 
 _FIELD = "parameters"
-"""Of a build's report."""
+"""The field of a build's report."""
 
 
 class _Noted(TypedDict):

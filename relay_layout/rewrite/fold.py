@@ -172,7 +172,7 @@ _BY_ZERO = {"divide": np.inf, "floor_divide": np.inf, "mod": np.nan, "floor_mod"
 
 
 def _limit(sign: int) -> Callable[[str], float]:
-    """Of an element type, what no number is beyond to the side of ``sign``."""
+    """The limit of an element type, which no number is beyond to the side of ``sign``."""
 
     def limit(dtype: str) -> float:
         if dtype == "bool":

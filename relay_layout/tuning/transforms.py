@@ -85,7 +85,7 @@ def _ends(plan: LayoutPlan, value: Value) -> tuple[set[Layout], set[Layout]]:
 
 
 def _spread(workloads: list[TransformWorkload]) -> Iterator[TransformWorkload]:
-    """Of different sizes, evenly on a scale of ratios; of several with one size the first."""
+    """Those of different sizes, evenly on a scale of ratios; of several with one size the first."""
     by_size: dict[int, TransformWorkload] = {}
     for workload in workloads:
         by_size.setdefault(workload.elements, workload)

@@ -12,7 +12,7 @@ from topi_ext.compute.row_numbers import index_of_row
 from topi_ext.extents import fixed
 
 PARALLEL_ELEMENTS = 1 << 15
-"""That threads share: fewer take as long as it takes to wake one."""
+"""Elements that threads share: fewer take as long as it takes to wake one."""
 
 CHUNK = 1024
 """Neighbours of which one row follows the other; the nearest cache holds those of the row before."""

@@ -168,7 +168,7 @@ class LayerMeasurer:
         return {name: microseconds for name, microseconds in found.items() if microseconds is not None}
 
     def versions(self) -> dict[str, str]:
-        """Of the packages that are measured."""
+        """The versions of the packages that are measured."""
         return {KERNEL.name: KERNEL.version()} | ({} if self.missing else {"torch": ONEDNN.version()})
 
     def _kernel_job(self, workload: ConvolutionWorkload, knobs: Knobs, groups: int) -> dict[str, Any]:

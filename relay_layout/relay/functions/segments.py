@@ -11,7 +11,7 @@ from relay_layout.relay.syntax import tree
 
 
 def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
-    """Of shape (number of segments, ...), the sums of the rows of ``data`` that have the same segment.
+    """The sums, (number of segments, ...), of the rows of ``data`` that have the same segment.
 
     ``segment_ids`` has the segment of each row. Without ``num_segments``, a number or a tensor of one, there
     are as many as the largest of them needs. ModelError where the data's rank is not known.

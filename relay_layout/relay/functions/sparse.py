@@ -10,7 +10,7 @@ from relay_layout.relay.functions.operator_functions import operator_function
 from relay_layout.relay.syntax import tree
 
 _MOST_BYTES = 1 << 30
-"""Of a matrix that is written out."""
+"""The largest matrix that is written out."""
 
 
 def sparse_dense(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Any:

@@ -12,7 +12,7 @@ from relay_layout.relay.operators.operator import extents, numbers_of
 from relay_layout.relay.operators.reshape_codes import prod_of
 
 Entries = np.ndarray
-"""Of dtype object: ints, expressions of extents, and None for what is not known."""
+"""An array of dtype object: ints, expressions of extents, and None for what is not known."""
 
 _MOST_ENTRIES = 64
 _DEEPEST = 64
