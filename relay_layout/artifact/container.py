@@ -35,8 +35,8 @@ from relay_layout.artifact.manifest import (
 from relay_layout.artifact.placement import Array, Content, align, check_placement, pieces, place
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
+from topi_ext.files.whole_file import replaced
 from topi_ext.messages import first_line, system_reason
-from topi_ext.whole_file import replaced
 
 FilePath = str | os.PathLike[str]
 

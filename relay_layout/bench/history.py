@@ -18,7 +18,7 @@ from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.bench.table import columns_of_numbers
 from relay_layout.errors import InputError
 from relay_layout.typed_json import check
-from topi_ext.whole_file import replaced
+from topi_ext.files.whole_file import replaced
 
 KIND = "relay-layout benchmark"
 SCHEMA = 1

@@ -9,7 +9,7 @@ from relay_layout.errors import InputError
 from relay_layout.report.page import DATA_BEGIN, DATA_END, page_of
 from relay_layout.report.schema import KIND, SCHEMA, Report
 from relay_layout.typed_json import check
-from topi_ext.whole_file import replaced
+from topi_ext.files.whole_file import replaced
 
 MOST_BYTES = 256 << 20
 

@@ -19,8 +19,8 @@ from relay_layout.runtime.cpu import Cpu, tensor_over
 from relay_layout.runtime.threads import set_own_threads, thread_count, use_threads
 from relay_layout.runtime.turns import Turns
 from relay_layout.runtime.virtual_machine import NO_MEMORY, Machine, is_of_memory, memory_errors
+from topi_ext.files.temporary_folder import TemporaryFolder
 from topi_ext.messages import first_line, system_message
-from topi_ext.temporary_folder import TemporaryFolder
 
 _BOUND = "bound_main"
 """What "main" is called with its weights and the memory of its intermediate results."""

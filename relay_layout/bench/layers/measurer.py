@@ -25,8 +25,8 @@ from relay_layout.bench.workers.process import PeerError, WorkerProcess
 from relay_layout.runtime.peak import STEPS, peak_operations
 from relay_layout.targets import CpuTarget
 from topi_ext.chooser import KernelChooser
+from topi_ext.files.temporary_folder import TemporaryFolder
 from topi_ext.knobs import Knobs
-from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.workload import ConvolutionWorkload
 
 PEAK_SECONDS = 0.5
