@@ -129,8 +129,8 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 def constant_convolution(
     builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget, images: int | None
 ) -> Expression | None:
-    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups
-    merged, or in words of another type.
+    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups merged, or in
+    words of another type.
 
     ``images`` is a typical batch, for symbolic ones on which the choice depends. None if the kernel reads the
     weight as it is, or only packed.
@@ -224,8 +224,7 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 
 
 def constant_workload(call: relax.Call, *, any_size: bool) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """The workload of a convolution by a constant weight, with its groups merged, and that
-    weight.
+    """The workload of a convolution by a constant weight, with its groups merged, and that weight.
 
     The weight is OIHW or OIDHW; a sequence counts as an image of one row. None for computed weights, symbolic
     channels, and images of symbolic size, unless ``any_size`` is set, which assumes a typical size.
