@@ -57,7 +57,7 @@ def scaled_tanh(data: Expression, alpha: float, beta: float) -> Expression:
 
 
 def activated(activation: Activation, data: Expression) -> Expression:
-    """What :func:`topi_ext.compute.recurrent.activations.activated` is of each element."""
+    """As :func:`topi_ext.compute.recurrent.activations.activated`, for each element of ``data``."""
     return _FORMS[activation.name](data, activation.alpha, activation.beta)
 
 

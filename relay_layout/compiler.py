@@ -27,8 +27,8 @@ from relay_layout.choice.plan import LayoutPlan
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
-from relay_layout.index_limits import index_limits
 from relay_layout.lower.body_lowering import Lowered, symbol_of
+from relay_layout.lower.index_limits import index_limits
 from relay_layout.lower.kernel_calls import (
     KernelCall,
     called_functions,

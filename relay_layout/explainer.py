@@ -49,7 +49,7 @@ def explain(
     Without ``node`` every operator that chooses or carries a layout. With ``node`` (a binding's name, a part
     of one that no other has, or an operator's index) all about that one, its alternatives among it. Operators
     of bodies come after those of "main", with the body's name and a dot before theirs. ``str()`` of the
-    result is for people, ``to_dict()`` for programs. InputError for a node that there is not.
+    result is for people, ``to_dict()`` for programs. InputError for an unknown node.
     """
     request = LayoutRequest.parse(
         desired_layout,

@@ -107,7 +107,7 @@ def cpu_features() -> frozenset[str] | None:
 
 
 def gpu_architecture() -> str:
-    """That of the first CUDA device, such as ``sm_90``; empty where there is none, or no driver."""
+    """The architecture of the first CUDA device, such as ``sm_90``; "" where there is none, or no driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

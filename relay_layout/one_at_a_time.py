@@ -16,7 +16,7 @@ _lock = threading.RLock()
 
 
 def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which waits until no other thread is in one of those made so."""
+    """The function, which waits until no other thread is in any function with this decorator."""
 
     @wraps(function)
     def alone(*arguments: P.args, **options: P.kwargs) -> R:

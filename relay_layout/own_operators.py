@@ -12,7 +12,7 @@ from relay_layout.ir import Expression
 Legalize = Callable[[relax.BlockBuilder, relax.Call], Expression]
 
 ANY_NUMBER = -1
-"""Of inputs."""
+"""``inputs`` of an operator that takes any number of them."""
 
 
 def register_operator(

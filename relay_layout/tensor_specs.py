@@ -27,7 +27,7 @@ class Border:
 
 
 def border_of(function: relax.Function) -> Border:
-    """Of a module as it was loaded; ModelError for a tensor that no caller could pass."""
+    """The border of a module as it was loaded; ModelError for a tensor that no caller could pass."""
     names = input_names(function), output_names(function)
     _check_dtypes(names, function)
     return Border(names, quantized_border(function), dimension_letters(build_graph(function)))

@@ -55,7 +55,7 @@ MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0")
 PROGRESS_SECONDS = 20.0
 
 PREPARE_SHARE = 0.6
-"""Of the time that is left, after which measuring begins with what is compiled by then."""
+"""The share of the time left after which measuring begins with what is compiled by then."""
 
 LINE_SECONDS, COMPILED_SECONDS = 60.0, 400.0
 """What one line may take, without and with torch.compile; more is a kernel that hangs."""

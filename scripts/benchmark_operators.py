@@ -26,9 +26,9 @@ OPERATORS = Path(__file__).with_name("operators.txt")
 OPSET = 21
 ROUNDS = 3
 SECONDS = 0.04
-"""Of one runtime's turn."""
+"""The length of one runtime's turn."""
 TOLERANCE = 1e-3
-"""Of the largest number of an output."""
+"""The largest error, as a share of the largest number of an output."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ MASKED = -1e4
 
 
 class Attention(nn.Module):
-    """Of all words, or of new words to those and earlier ones."""
+    """Attention of all words, or of new words to those and earlier ones."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

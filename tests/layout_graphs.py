@@ -18,7 +18,6 @@ from tvm import relax
 from relay_layout.choice.solver import Solution
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.ops import Signature, Wanted, table_rule, unchanged
 from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout
@@ -29,6 +28,7 @@ from tests import layout_moves as moves
 from tests import layout_steps as steps_of
 from tests.fuzzing import smallest_failure
 from tests.layout_steps import Graph
+from tests.legalizing import legalized
 
 LAYOUTS = ("auto", "NHWC", "NCHW", "NCHW4c", "NCHW8c", "HWNC", "none")
 ANY = "any"
@@ -110,7 +110,7 @@ def compiled(module: tvm.IRModule) -> relax.VirtualMachine:
     """A module lowered as it is and not optimised."""
     target = tvm.target.Target({"kind": "llvm", "opt-level": 1})
     with target:
-        module = relax.transform.LegalizeOps(legalization_map())(module)
+        module = legalized(module)
     return relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
 
 

@@ -5,7 +5,8 @@ Knows nothing of graphs or of ``relay_layout``. A kernel is described by a workl
 record (:mod:`topi_ext.tune.records`), or the best by estimate of its space (:mod:`topi_ext.spaces`). It is
 computed by :mod:`topi_ext.compute`, given loops by the rules that :mod:`topi_ext.rules` lists and
 :mod:`topi_ext.schedule` has, and turned into code with :mod:`topi_ext.codegen`. :mod:`topi_ext.cuda` has the
-same parts for GPUs; :mod:`topi_ext.tune` searches for better knobs.
+same parts for GPUs; :mod:`topi_ext.tune` searches for better knobs, and
+:mod:`topi_ext.files` writes files for all of these.
 """
 
 from topi_ext.errors import RelayLayoutError

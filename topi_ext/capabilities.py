@@ -51,7 +51,7 @@ def features_told(function: Any, device: Any) -> frozenset[str] | None:
 
 
 def architecture_told(session: Any) -> str:
-    """That of the machine of a session (``tvm.rpc.RPCSession``); empty where its TVM has no LLVM to tell."""
+    """The architecture of the machine of a ``tvm.rpc.RPCSession``; "" where its TVM has no LLVM to tell."""
     try:
         return architecture_in(str(session.get_function("target.llvm_get_system_triple")()))
     except Exception:

@@ -22,9 +22,9 @@ class Records(Protocol):
         """The ratio of recorded to estimated times of tuned kernels, by which estimates are scaled."""
 
 
-def estimated_us(workload: Workload, machine: Machine, gigahertz: float, winograd: bool = True) -> float:
+def estimated_us(workload: Workload, machine: Machine, gigahertz: float) -> float:
     """Estimated microseconds of the default kernel, on all threads of the machine."""
-    return _microseconds(family_of(workload).cheapest(workload, machine, winograd)[0], machine, gigahertz)
+    return _microseconds(family_of(workload).cheapest(workload, machine, True)[0], machine, gigahertz)
 
 
 def _microseconds(cycles: float, machine: Machine, gigahertz: float) -> float:

@@ -73,7 +73,7 @@ def _on_gpu(
         for microseconds, knobs in knob_space(workload, machine):
             yield microseconds * machine.gigahertz * 1e3, knobs
 
-    def cheapest_by_cycles(workload: Any, machine: Multiprocessor, winograd: bool = True) -> Estimated:
+    def cheapest_by_cycles(workload: Any, machine: Multiprocessor, winograd: bool) -> Estimated:
         microseconds, knobs = cheapest(workload, machine, winograd)
         return microseconds * machine.gigahertz * 1e3, knobs
 

@@ -52,7 +52,7 @@ def block_of(layout: str, axis: str) -> int:
 
 
 WORD_BYTES = 4
-"""Of a word, of whose elements one instruction makes a dot product."""
+"""Bytes of a word, of whose elements one instruction makes a dot product."""
 
 HALF_WORD = WORD_BYTES // 2
 

@@ -11,7 +11,7 @@ from tvm.target.codegen import llvm_cpu_has_features, llvm_get_system_triple
 from topi_ext.dtypes import DTYPE_BYTES
 
 LINE_BYTES = 64
-"""Of a cache."""
+"""A line of a cache."""
 
 LAST_CACHE_BYTES = 16 << 20
 """The part of the last-level cache that one kernel can count on."""

@@ -48,7 +48,7 @@ class StackedPhases:
         return [self.channels, *(number for axis in self.axes for number in axis.numbers())]
 
     def share_of_taps(self, window: Sequence[int]) -> float:
-        """Of the taps that a window has for all phases, those that phases have."""
+        """The share of the taps that a window has for all phases which phases really have."""
         sizes = zip(self.axes, window, strict=True)
         return prod(axis.taps / (axis.stride * size) for axis, size in sizes)
 

@@ -27,7 +27,7 @@ _LARGEST_SIGNED_BYTE = 128
 """In magnitude."""
 _LARGEST_PRODUCT = _LARGEST_BYTE * 128
 _SUM_BITS = 31
-"""Of int32, but the sign."""
+"""Bits of int32, without the sign."""
 _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
 
@@ -108,7 +108,7 @@ def integer_forms(
     weight: ByteWeight | None = None,
     stored: Callable[[ConvolutionWorkload], np.ndarray] | None = None,
 ) -> list[ConvolutionWorkload]:
-    """Of what :func:`integer_form` gives, that at which a processor may be the fastest.
+    """The forms of :func:`integer_form` at which a processor may be the fastest.
 
     ``weight`` is of int8 in any layout, ``stored`` gives it as the kernel of a form stores it. Without them
     it may be any.

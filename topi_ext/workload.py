@@ -17,7 +17,7 @@ from topi_ext.workload_text import with_tuples, workload_text
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json`, or that of a pooling
-(:class:`topi_ext.other_workloads.PoolingWorkload`)."""
+(:class:`topi_ext.pooling_workload.PoolingWorkload`)."""
 
 TYPICAL = "topi_ext.typical"
 """Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
@@ -56,7 +56,7 @@ class SpatialAxis(NamedTuple):
     """A convolution along one spatial axis, in elements of the image."""
 
     extent: Any
-    """Of the input image, without padding; an int, or symbolic."""
+    """The extent of the input image, without padding; an int, or symbolic."""
 
     taps: int
     """Extent of the convolution kernel."""
@@ -96,11 +96,11 @@ class ConvolutionWorkload:
     out_dtype: str
     operator: str = "conv2d"
     pairs_fit: bool = False
-    """Of weights of bytes in words: does the sum of two products always fit int16? The products are those of
-    neighbours for uint8 data (:func:`topi_ext.word_forms.pairs_fit`), and any two for int8."""
+    """Whether the sum of two products always fits int16, for weights of bytes in words. The products are
+    those of neighbours for uint8 data (:func:`topi_ext.word_forms.pairs_fit`), and any two for int8."""
 
     spare_bits: int = 0
-    """Of weights of int16: bits of int32 that the sums leave free
+    """Bits of int32 that the sums leave free, for weights of int16
     (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`)."""
 
     @property
@@ -187,7 +187,7 @@ class ConvolutionWorkload:
 
     @property
     def data_dtype(self) -> str:
-        """That of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.codegen.bfloat16`)."""
+        """The dtype of the data in memory, where bfloat16 is its bits (:mod:`topi_ext.codegen.bfloat16`)."""
         return {"bfloat16": BITS, WIDENED: "uint8"}.get(self.dtype, self.dtype)
 
     @property

@@ -70,11 +70,11 @@ BROADCASTING = "; to broadcast the 1, compile the model for these sizes (--input
 """What to do about an extent of 1 where another one is due, in a message."""
 
 _LETTERS = 200
-"""Of what is no condition, how many a message shows."""
+"""The most letters that a message shows of what is no condition."""
 
 Step = float | int | str | tuple[str, int]
-"""Of a condition in postfix order: a number, the size of an input in a dimension, or what is done with the
-last two values, or the last one."""
+"""One step of a condition in postfix order: a number, the size of an input in a dimension, or what is done
+with the last two values, or the last one."""
 
 
 class Condition:

@@ -35,8 +35,8 @@ from relay_layout.artifact.manifest import (
 from relay_layout.artifact.placement import Array, Content, align, check_placement, pieces, place
 from relay_layout.artifact.target import choose_target
 from relay_layout.errors import ArtifactError
+from topi_ext.files.whole_file import replaced
 from topi_ext.messages import first_line, system_reason
-from topi_ext.whole_file import replaced
 
 FilePath = str | os.PathLike[str]
 
@@ -108,12 +108,10 @@ def write_artifact(path: FilePath, manifest: Manifest, contents: Sequence[Conten
         raise ArtifactError(f"{name}: cannot be written: {first_line(error)}") from error
 
 
-def read_artifact(path: FilePath, *, verify: bool = True) -> Artifact:
-    """Maps the artifact at ``path``.
+def read_artifact(path: FilePath) -> Artifact:
+    """Maps the artifact at ``path`` and checks all of it, which reads the whole file.
 
-    Header, manifest and the bounds of everything are always checked; with ``verify`` also the content of
-    each section, which reads the whole file. Does not ask whether this machine can run it; see
-    :func:`relay_layout.artifact.check_runnable`.
+    Does not ask whether this machine can run it; see :func:`relay_layout.artifact.check_runnable`.
 
     Raises ArtifactError for a file that cannot be read, is not an artifact, comes from a newer version, is
     truncated or is damaged.
@@ -122,8 +120,7 @@ def read_artifact(path: FilePath, *, verify: bool = True) -> Artifact:
     data = _map(path, name)
     manifest, end = _read_manifest(data, name)
     sections = _check_sections(manifest, data, end, name)
-    if verify:
-        _check_content(manifest, data, end, name)
+    _check_content(manifest, data, end, name)
     contents = []
     for build in manifest.builds:
         library = sections[build.section]

@@ -28,7 +28,7 @@ from relay_layout.bench.results import (
 )
 from relay_layout.bench.workers.measure import measure_interleaved, summarize
 from relay_layout.bench.workers.process import PeerError, WorkerProcess
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 
 Array = np.ndarray[Any, Any]
 

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from relay_layout.bench.machine import Machine, describe_machine
+from relay_layout.bench.machine import describe_machine
 from relay_layout.bench.peers import OURS
 from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.bench.table import columns_of_numbers
-from relay_layout.checking import check
 from relay_layout.errors import InputError
-from topi_ext.whole_file import replaced
+from relay_layout.typed_json import check
+from topi_ext.files.whole_file import replaced
 
 KIND = "relay-layout benchmark"
 SCHEMA = 1
@@ -74,9 +74,9 @@ def load(path: str) -> Saved:
     return data  # type: ignore[return-value]
 
 
-def check_comparable(path: str, saved: Saved, threads: int, machine: Machine | None = None) -> None:
+def check_comparable(path: str, saved: Saved, threads: int) -> None:
     """InputError, before anything is measured, where times of here and of there say nothing of each other."""
-    there, here = saved["result"]["machine"], machine or describe_machine()
+    there, here = saved["result"]["machine"], describe_machine()
     if there["cpu"] != here["cpu"] or there["cores"] != here["cores"]:
         raise InputError(
             f"--against: {path} was measured on {there['cpu']} with {there['cores']} cores, "

@@ -1,10 +1,9 @@
 """What a benchmark's numbers depend on: the machine they were taken on."""
 
 import platform
-from pathlib import Path
 from typing import TypedDict
 
-from relay_layout.host import CPU_INFO, cpu_count, cpu_model
+from relay_layout.host import cpu_count, cpu_model
 
 
 class Machine(TypedDict):
@@ -16,10 +15,10 @@ class Machine(TypedDict):
     python: str
 
 
-def describe_machine(cpu_info: Path = CPU_INFO) -> Machine:
+def describe_machine() -> Machine:
     """This machine; `cores` counts the logical processors that this process may use."""
     return Machine(
-        cpu=cpu_model(cpu_info),
+        cpu=cpu_model(),
         cores=cpu_count(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),

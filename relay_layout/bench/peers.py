@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from relay_layout.errors import InputError, RelayLayoutError
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array]

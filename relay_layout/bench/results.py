@@ -38,7 +38,7 @@ class BenchResult(TypedDict):
 
     models: list[ModelResult]
     geometric_mean: dict[str, float]
-    """Of the ratios by peer, over the models where neither side's outputs are wrong."""
+    """The mean of the ratios by peer, over the models where neither side's outputs are wrong."""
     machine: Machine
 
 

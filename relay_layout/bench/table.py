@@ -1,6 +1,5 @@
-"""A benchmark's result as text for people and as JSON for programs."""
+"""A benchmark's result as text."""
 
-import json
 from collections.abc import Callable, Sequence
 
 from relay_layout.bench.compare import QUANTIZED_TOLERANCE, TOLERANCE
@@ -9,11 +8,6 @@ from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.columns import columns
 
 _ABSENT = "-"
-
-
-def to_json(result: BenchResult) -> str:
-    """The result as one line of JSON."""
-    return json.dumps(result, allow_nan=False)
 
 
 def format_table(result: BenchResult) -> str:

@@ -9,8 +9,8 @@ from relay_layout.cli import options, values
 from relay_layout.cli.interrupts import INTERRUPTED, noted_interrupts
 from relay_layout.cli.output import Outcome, note, one_line, progress
 from relay_layout.errors import InputError
+from topi_ext.files.temporary_folder import TemporaryFolder
 from topi_ext.messages import system_message
-from topi_ext.temporary_folder import TemporaryFolder
 
 if TYPE_CHECKING:
     from relay_layout.bench import BenchResult

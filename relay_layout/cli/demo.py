@@ -13,7 +13,7 @@ from relay_layout.cli.main import guarded, perform
 from relay_layout.cli.output import Outcome, note, progress
 from relay_layout.columns import columns
 from relay_layout.errors import RelayLayoutError
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 
 if TYPE_CHECKING:
     from relay_layout.models.network import Network

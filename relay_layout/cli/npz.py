@@ -13,8 +13,8 @@ import numpy as np
 from numpy.lib import format as numpy_format
 
 from relay_layout.errors import InputError
+from topi_ext.files.whole_file import replaced
 from topi_ext.messages import system_reason
-from topi_ext.whole_file import replaced
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from relay_layout.cli import options
 from relay_layout.cli.output import Outcome, note, one_line
 from relay_layout.errors import InputError
-from topi_ext.whole_file import replaced
+from topi_ext.files.whole_file import replaced
 
 _MOST_BYTES = 16 << 20
 

@@ -10,7 +10,7 @@ from relay_layout.long_expressions import cut
 from topi_ext.arm_features import capability
 
 VERSION = 3
-"""Of the lines, which the header has as well."""
+"""The version of the format of the lines, which the header has as well."""
 
 _LARGEST = 2**63 - 1
 

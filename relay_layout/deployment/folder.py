@@ -19,9 +19,9 @@ from relay_layout.artifact.target import architecture_of, runs_on_host, system_o
 from relay_layout.deployment.description import describe
 from relay_layout.errors import ArtifactError, InputError
 from relay_layout.runtime.cpu import runtime_libraries
+from topi_ext.files.whole_file import replaced
 from topi_ext.messages import system_reason
 from topi_ext.threads import SET_THREADS
-from topi_ext.whole_file import replaced
 
 _SOURCES = Path(__file__).with_name("cpp")
 _OF_THE_USER = ("example.cpp", "CMakeLists.txt")

@@ -9,7 +9,7 @@ from relay_layout.explanation.facts import Alternative, Obstacle, OperatorFact, 
 from relay_layout.explanation.words import counted, layouts, shown
 
 _MODELLED = "modelled"
-"""Of times that are not said to come from a record."""
+"""The source of times that are not said to come from a record."""
 
 _MOST_TRANSFORMS = 20
 

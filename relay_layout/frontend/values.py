@@ -26,7 +26,7 @@ FAR = 10**9
 """Where ONNX files write "to the end" they use this, as TensorFlow's, or more; no extent is that large."""
 
 _LETTERS = 60
-"""Of an extent, how many a message shows."""
+"""The most letters that a message shows of an extent."""
 
 _INTEGER = re.compile(r"T\.int\d+\((-?\d+)\)")
 

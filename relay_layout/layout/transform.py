@@ -114,52 +114,35 @@ def apply(
     src: str | Layout,
     dst: str | Layout,
     *,
-    logical_shape: Sequence[int] | None = None,
-    pad_value: Any = 0,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """``array``, which is in layout ``src``, as a C-contiguous array in layout ``dst``.
 
-    Args:
-        array: of physical shape ``src.shape(...)``.
-        logical_shape: extents without padding, in the order of ``src.primal``; what ``array`` holds beyond
-            them is dropped. Without it, the padding of ``array`` counts as data.
-        pad_value: fills what ``dst`` adds.
-        out: a C-contiguous array of the result's shape and dtype to write into.
+    Padding that ``array`` has counts as data; what ``dst`` adds is zeros. The result is ``out``, a
+    C-contiguous array of its shape and dtype, or else may share memory with ``array`` when no element moves.
 
-    The result is ``out``, or else may share memory with ``array`` when no element moves.
-
-    Raises:
-        LayoutError: if the primal axes differ, or the array or the logical shape does not fit ``src``.
+    Raises LayoutError if the primal axes differ, or the array does not fit ``src``.
     """
     source, target = _same_axes(src, dst)
     order = source.primal_layout
     held = source.logical_shape(array.shape, order)
-    wanted = held if logical_shape is None else tuple(map(int, logical_shape))
-    if wanted != held and source.shape(wanted, order) != array.shape:
-        raise LayoutError(
-            f"logical shape {show_shape(wanted)}: in layout '{source}' it has shape "
-            f"{show_shape(source.shape(wanted, order))}, but the array has {show_shape(array.shape)}"
-        )
-    target_shape = target.shape(wanted, order)
+    target_shape = target.shape(held, order)
     padded = target.logical_shape(target_shape, order)
-    if held == wanted == padded:
+    if held == padded:
         moves = _single_transpose(source, target)
         if moves is not None:
             digits, permutation = moves
             split = array.reshape([_digit_extent(digit, array.shape) for digit in digits])
             return _stored(split.transpose(permutation), target_shape, out)
 
-    # Through the plain tensor: join the blocks of src, crop, pad, split into the blocks of dst.
-    extents = {name: (held[i], wanted[i], padded[i]) for i, name in enumerate(order.primal)}
+    # Through the plain tensor: join the blocks of src, pad, split into the blocks of dst.
     names = target.primal
+    places = [order.primal.index(name) for name in names]
     joined = array.transpose([digit.position for name in names for digit in _digits(source)[name]])
-    logical = joined.reshape([extents[name][0] for name in names])
-    inside = tuple(slice(extents[name][1]) for name in names)
-    logical = logical[inside]
-    if wanted != padded:
-        room = np.full([extents[name][2] for name in names], pad_value, dtype=array.dtype)
-        room[inside] = logical
+    logical = joined.reshape([held[place] for place in places])
+    if held != padded:
+        room = np.zeros([padded[place] for place in places], array.dtype)
+        room[tuple(map(slice, logical.shape))] = logical
         logical = room
     positions = [digit.position for name in names for digit in _digits(target)[name]]
     split = logical.reshape([target_shape[position] for position in positions])

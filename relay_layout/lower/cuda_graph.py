@@ -23,7 +23,7 @@ from relay_layout.ir import (
 from topi_ext.ir import nodes_of
 
 MOST_BYTES = (1 << 31) - 1
-"""Of a tensor: kernels count bytes in 32 bits."""
+"""The largest tensor: kernels count bytes in 32 bits."""
 
 
 def check_extents(module: tvm.IRModule, target: str) -> None:

@@ -124,7 +124,7 @@ def called_functions(module: tvm.IRModule, caller: str = "main") -> list[str]:
 
 
 def variants_of(module: tvm.IRModule) -> dict[str, str]:
-    """The functions of a lowered module that are others for tensors elsewhere, and which these are."""
+    """The variants among the functions of a lowered module, by name: of which function each is one."""
     attributes = {
         str(variable.name_hint): function_attributes(each) for variable, each in module.functions_items()
     }

@@ -12,8 +12,8 @@ from relay_layout.models import operations as ops
 from relay_layout.models.catalog import build
 from relay_layout.models.network import Network, Node, Value
 from relay_layout.models.parameters import Array
+from topi_ext.files.whole_file import replaced
 from topi_ext.messages import system_reason
-from topi_ext.whole_file import replaced
 
 if TYPE_CHECKING:
     import onnx

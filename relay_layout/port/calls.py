@@ -73,12 +73,12 @@ _WITHOUT_EFFECT = frozenset(
         "fallback_device_type",
     ]
 )
-"""Of PassContext's configuration what chose among Relay's own ways to make kernels, and goes."""
+"""Options of PassContext that chose among Relay's own ways to make kernels, and go."""
 
 _ARGUMENTS = {
     "relay.ToMixedPrecision.keep_orig_output_dtype": "ToMixedPrecision keep_orig_output_dtype=True",
 }
-"""Of PassContext's configuration what is an argument of a pass here."""
+"""Options of PassContext that are arguments of a pass here."""
 
 _REGISTRIES = {
     "FInferCorrectLayout": "register_infer_correct_layout",

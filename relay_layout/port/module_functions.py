@@ -7,7 +7,7 @@ from relay_layout.port.script import Script
 _OF_PARAMETERS = {"checked_type": "ty", "name_hint": "name", "type_annotation": "ty"}
 _OF_FUNCTIONS = {"checked_type": "ty", "ret_type": "ret_ty"}
 _CONCRETE = "concrete_shape"
-"""Of a type: its shape as numbers, which TVM's types have as expressions alone."""
+"""A type's attribute: its shape as numbers, which TVM's types have as expressions alone."""
 
 
 def port_module_functions(script: Script) -> None:

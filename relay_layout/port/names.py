@@ -94,7 +94,7 @@ _MOVED = {
 """Today's names by the old ones; of several the longest that a name begins with counts."""
 
 _ONLY_WITH_RELAY = frozenset(["tvm.rpc"])
-"""Of these what moved for scripts that use Relay, and is where it was for others."""
+"""Names that moved for scripts that use Relay, and are where they were for others."""
 
 _FLAT_MODULES = [
     "adt",

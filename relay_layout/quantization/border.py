@@ -23,7 +23,7 @@ from relay_layout.quantization.reals import quantization_of
 Quantizations = list[Quantization | None]
 
 _ATTRIBUTES = ("input_quantization", "output_quantization")
-"""Of a function: for each tensor scales, zero points and axis, all empty where it is real."""
+"""Attributes of a function: for each tensor scales, zero points and axis, all empty where it is real."""
 
 
 def quantized_border(function: relax.Function) -> tuple[Quantizations, Quantizations]:

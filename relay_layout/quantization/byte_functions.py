@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 from tvm import relax
 
-from relay_layout.arithmetic import ELEMENTWISE, Compute, in_double, plain
+from relay_layout.constant_arithmetic import ELEMENTWISE, Compute, in_double, plain
 from relay_layout.ir import Emit, Expression, operator_name, with_attributes
 from relay_layout.quantization.lookup import VALUES, lookup
 from relay_layout.quantization.reals import Quantization

@@ -17,7 +17,7 @@ LOOKUP = "relay_layout.lookup"
 """Also the attribute of functions that it becomes."""
 
 VALUES = 256
-"""Of a byte."""
+"""How many values a byte has."""
 
 _NAME = f"relax.{LOOKUP}"
 

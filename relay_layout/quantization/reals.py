@@ -47,7 +47,7 @@ class Quantization:
 
     @property
     def unsigned(self) -> "Quantization":
-        """That of the same numbers as uint8, of an 8-bit quantization."""
+        """The quantization of the same numbers as uint8, for one of 8 bits."""
         if self.dtype != "int8":
             return self
         return replace(self, zero_point=self.zero_point + np.int32(SHIFT), dtype="uint8")
@@ -59,7 +59,7 @@ class Quantization:
 
 
 def quantization_of(call: relax.Call) -> Quantization | None:
-    """Of a call of quantize or dequantize; None where its scales are no positive constants."""
+    """What a call of quantize or dequantize says; None where its scales are no positive constants."""
     data, scale, zero_point = call.args
     if not isinstance(scale, Constant) or not isinstance(zero_point, Constant):
         return None

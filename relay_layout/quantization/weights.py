@@ -67,7 +67,7 @@ def convolution_of_bytes(
 def _window_sums(
     call: relax.Call, tensor: Expression, padding: Sequence[int], kernel: Sequence[int], emit: Emit
 ) -> Expression:
-    """Of the data of a convolution, all that each output is computed from, in int32.
+    """For each output of a convolution the sum of all data that it is computed from, in int32.
 
     ``tensor`` and ``padding`` take the place of those of ``call``, whose kernel has the shape ``kernel``. One
     channel for all outputs, or where there are groups one for each.

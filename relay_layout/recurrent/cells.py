@@ -70,7 +70,7 @@ class Cell:
         return self.emit(relax.op.multiply(state, value))
 
     def gate(self, value: Expression | None, index: int, count: int = 1) -> Expression | None:
-        """Of values of gates beside each other, those of ``count`` gates."""
+        """The values of ``count`` gates, of those of all gates beside each other."""
         if value is None:
             return None
         return columns(self.emit, value, index * self.hidden, (index + count) * self.hidden)

@@ -96,7 +96,7 @@ class _Run:
 
 
 def _direction(emit: Emit, value: Expression, index: int) -> Expression:
-    """Of a tensor with a first dimension of directions, the part of one, without that dimension."""
+    """The part of one direction of a tensor whose first dimension is directions, without that dimension."""
     if isinstance(value, Constant):
         return constant(np.ascontiguousarray(constant_array(value)[index]))
     directions, *extents = shape_of(value) or ()

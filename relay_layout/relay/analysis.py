@@ -14,7 +14,7 @@ from relay_layout.layout import Layout
 from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
-from relay_layout.relay.syntax import children, free_variables, post_order, tree
+from relay_layout.relay.syntax import children, free_variables, post_order, relay_types, tree
 from relay_layout.relay.trees.inference import type_of
 from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.relay.trees.rebuilding import bind
@@ -72,9 +72,9 @@ def all_dtypes(expr: Any) -> set[str]:
     found: set[str] = set()
     while kinds:
         kind = kinds.pop()
-        if isinstance(kind, tree.TupleType):
+        if isinstance(kind, relay_types.TupleType):
             kinds.extend(kind.fields)
-        elif isinstance(kind, tree.TensorType):
+        elif isinstance(kind, relay_types.TensorType):
             found.add(kind.dtype)
     return found
 

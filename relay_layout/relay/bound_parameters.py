@@ -14,10 +14,10 @@ from typing import Any, TypedDict
 import numpy as np
 
 from relay_layout.artifact import Manifest
-from relay_layout.checking import check
+from relay_layout.typed_json import check
 
 _FIELD = "parameters"
-"""Of a build's report."""
+"""The field of a build's report."""
 
 
 class _Noted(TypedDict):

@@ -37,7 +37,7 @@ class Report:
 
     calls: tuple[dict[str, Any], ...]
     run_us: float
-    """Of a whole run without observing its calls, in microseconds."""
+    """Microseconds of a whole run without observing its calls."""
 
     def table(self, sort: bool = True) -> str:
         """For people, those that take most first unless ``sort`` is False."""

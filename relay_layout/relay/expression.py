@@ -18,7 +18,14 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import body_to_tree, function_to_tree, to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.syntax import free_variables, module_of_expression, print_expression, print_text, tree
+from relay_layout.relay.syntax import (
+    free_variables,
+    module_of_expression,
+    print_expression,
+    print_text,
+    relay_types,
+    tree,
+)
 
 
 class _Kind(type):
@@ -42,7 +49,7 @@ class Var(metaclass=_Kind):
     node = tree.Var
 
     def __new__(
-        cls, name_hint: str, type_annotation: tree.RelayType | None = None, span: object = None
+        cls, name_hint: str, type_annotation: relay_types.RelayType | None = None, span: object = None
     ) -> Anything:
         return tree.Var(str(name_hint), type_annotation)
 
@@ -123,30 +130,30 @@ class GlobalVar(metaclass=_Kind):
 class TensorType(metaclass=_Kind):
     """The type of a tensor; ``relay.Any()`` and symbolic extents are unknown ones."""
 
-    node = tree.TensorType
+    node = relay_types.TensorType
 
     def __new__(cls, shape: Sequence[Anything] = (), dtype: Anything = "float32") -> Anything:
-        return tree.TensorType(tuple(map(_extent, shape)), dtype_text(dtype))
+        return relay_types.TensorType(tuple(map(_extent, shape)), dtype_text(dtype))
 
 
 class TupleType(metaclass=_Kind):
     """The type of a tuple."""
 
-    node = tree.TupleType
+    node = relay_types.TupleType
 
-    def __new__(cls, fields: Sequence[tree.RelayType]) -> Anything:
-        return tree.TupleType(tuple(fields))
+    def __new__(cls, fields: Sequence[relay_types.RelayType]) -> Anything:
+        return relay_types.TupleType(tuple(fields))
 
 
 class FuncType(metaclass=_Kind):
     """The type of a function."""
 
-    node = tree.FuncType
+    node = relay_types.FuncType
 
     def __new__(
-        cls, arg_types: Sequence[tree.RelayType], ret_type: tree.RelayType, *parameters: object
+        cls, arg_types: Sequence[relay_types.RelayType], ret_type: relay_types.RelayType, *parameters: object
     ) -> Anything:
-        return tree.FuncType(tuple(arg_types), ret_type)
+        return relay_types.FuncType(tuple(arg_types), ret_type)
 
 
 class Any(metaclass=_Kind):
@@ -186,7 +193,7 @@ class Function(tree.Function, metaclass=_FunctionKind):
         self,
         params: Sequence[Anything],
         body: Anything,
-        ret_type: tree.RelayType | None = None,
+        ret_type: relay_types.RelayType | None = None,
         type_params: object = None,
         attrs: Mapping[str, tree.AttributeValue] | None = None,
         span: object = None,
@@ -264,7 +271,7 @@ class TupleWrapper:
         return to_relax_function(self.tuple_value)
 
     @property
-    def checked_type(self) -> tree.RelayType:
+    def checked_type(self) -> relay_types.RelayType:
         """The type of the tuple; see :attr:`relay.Expr.checked_type`."""
         return self.tuple_value.checked_type
 
@@ -279,7 +286,7 @@ class TupleWrapper:
 
 def var(
     name_hint: str,
-    type_annotation: tree.RelayType | str | None = None,
+    type_annotation: relay_types.RelayType | str | None = None,
     shape: Sequence[Anything] | None = None,
     dtype: Anything = "float32",
     span: object = None,
@@ -314,9 +321,9 @@ def const(value: Anything, dtype: Anything = None, span: object = None) -> tree.
     return tree.Constant(array.astype(_array_dtype(dtype)))
 
 
-def scalar_type(dtype: Anything) -> tree.TensorType:
+def scalar_type(dtype: Anything) -> relay_types.TensorType:
     """The type of a tensor without dimensions."""
-    return tree.TensorType((), dtype_text(dtype))
+    return relay_types.TensorType((), dtype_text(dtype))
 
 
 def _parameters(given: Sequence[Anything], body: tree.Expression) -> tuple[tree.Var, ...]:
@@ -376,7 +383,7 @@ def operand_beside(expression: tree.Expression, value: Anything) -> Anything:
         kind = expression.checked_type
     except ModelError:
         return constant
-    dtype = kind.dtype if isinstance(kind, tree.TensorType) else str(constant.data.dtype)
+    dtype = kind.dtype if isinstance(kind, relay_types.TensorType) else str(constant.data.dtype)
     if constant.data.dtype.kind == "f" and dtype.startswith(("int", "uint", "bool")):
         return constant
     return const(value, dtype)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay_layout.relay.expression import as_expression
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 
 
 @dataclass
@@ -23,7 +23,7 @@ class ScopeBuilder:
     def __init__(self) -> None:
         self._blocks = [_Block()]
 
-    def let(self, var: tree.Var | str | tuple[str, tree.RelayType], value: Any) -> tree.Var:
+    def let(self, var: tree.Var | str | tuple[str, relay_types.RelayType], value: Any) -> tree.Var:
         """Bind a value to a variable, which may be given by name, or by name and type."""
         if isinstance(var, tuple):
             var = tree.Var(*var)

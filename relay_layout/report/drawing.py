@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 WIDTH, HEIGHT = 168.0, 50.0
-"""Of a node."""
+"""The size of a node."""
 
 SIDE_GAP, LAYER_GAP = 22.0, 34.0
 _BEND_WIDTH, _BEND_WEIGHT = 10.0, 3.0

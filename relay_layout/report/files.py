@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from relay_layout.checking import check
 from relay_layout.errors import InputError
 from relay_layout.report.page import DATA_BEGIN, DATA_END, page_of
 from relay_layout.report.schema import KIND, SCHEMA, Report
-from topi_ext.whole_file import replaced
+from relay_layout.typed_json import check
+from topi_ext.files.whole_file import replaced
 
 MOST_BYTES = 256 << 20
 

@@ -12,7 +12,7 @@ from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.other_workloads import PoolingWorkload
+from topi_ext.pooling_workload import PoolingWorkload
 from topi_ext.workload import SEPARABLE, ConvolutionWorkload
 
 _IN_MANIFEST = ("function", "operators", "operator", "source", "multiplied", "gigaflop", "bytes")

@@ -17,5 +17,5 @@ def peak_share(target: Target, call: Call) -> float | None:
 
 
 def share(rate: float | None, peak: float, multiplied: str) -> float | None:
-    """That of ``rate`` in ``peak``, which is that of float32; None for products of another dtype."""
+    """The share of ``rate`` in ``peak``, which is that of float32; None for products of another dtype."""
     return rate / peak if rate is not None and multiplied == "float32" else None

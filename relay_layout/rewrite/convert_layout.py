@@ -32,12 +32,12 @@ for _error in (KeyboardInterrupt, LayoutError, ModelError, TargetError, Verifica
 
 @dataclass(frozen=True)
 class ConversionReport:
-    """What one conversion did; counts are of transforms left to run, bytes of what they move.
+    """What one conversion did: how many transforms are left to run, and how many bytes they move.
 
     ``layout_transform_us`` is what they are estimated to take, ``layout_transform_prices`` counts them by
-    where that comes from: "measured", "fitted" or "modelled". ``plan`` is what it was chosen from, ``names``
-    gives the operator that a binding computes. ``bodies`` are the reports of what "main" runs, by name; all
-    else but those two is of all together.
+    where the estimate comes from: "measured", "fitted" or "modelled". ``plan`` is what was chosen and from
+    what, ``names`` gives the operator that a binding computes. ``bodies`` are the reports of what "main"
+    runs, by name; all fields but ``plan`` and ``names`` include these.
     """
 
     layout_transforms: int

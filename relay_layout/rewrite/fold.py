@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_layout.arithmetic import computed
+from relay_layout.constant_arithmetic import computed
 from relay_layout.errors import ModelError
 from relay_layout.ir import (
     Constant,
@@ -34,9 +34,9 @@ Fold = Callable[..., np.ndarray | None]
 
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
     """The module without operators on constants alone that move, cast or take elements, or that
-    :func:`~relay_layout.arithmetic.computed` computes, and without those that compute nothing: whose result
-    has no elements, or is a product that sums none. Floats are not divided by zero any more, but multiplied
-    by infinity.
+    :func:`~relay_layout.constant_arithmetic.computed` computes, and without those that compute nothing:
+    whose result has no elements, or is a product that sums none. Floats are not divided by zero any more, but
+    multiplied by infinity.
 
     ModelError for integers that are divided by zero.
     """
@@ -172,7 +172,7 @@ _BY_ZERO = {"divide": np.inf, "floor_divide": np.inf, "mod": np.nan, "floor_mod"
 
 
 def _limit(sign: int) -> Callable[[str], float]:
-    """Of an element type, what no number is beyond to the side of ``sign``."""
+    """The limit of an element type, which no number is beyond to the side of ``sign``."""
 
     def limit(dtype: str) -> float:
         if dtype == "bool":

@@ -19,7 +19,7 @@ def hoisted(call: relax.Call, bindings: Bindings) -> relax.Call:
     """The last of the views of ``call`` computed before them; ``call`` if it follows no convolution by views.
 
     ``call`` is an elementwise operator of one tensor that keeps the dtype. Nothing else reads the views or
-    what they are views of.
+    the tensor behind them.
     """
     if len(call.args) != 1 or not is_elementwise(operator_name(call)) or _dtype(call.args[0]) != _dtype(call):
         return call

@@ -30,13 +30,14 @@ from relay_layout.ir import (
 from relay_layout.polynomials import provably_equal
 
 _ROWS_RANK = 3
-"""Of most dimensions where the last one is a row's, as of a batch of sequences, and not an image's."""
+"""The most dimensions of a tensor whose last one is a row's, as of a batch of sequences, and not an
+image's."""
 
 _ROUNDED = 1e-6
 """By how much a number in single precision may differ from what it stands for."""
 
 MOST_PARAMETERS = 4096
-"""Of a layer norm that has none: its scale and its shift are stored and read."""
+"""The most parameters that a layer norm without any is given: its scale and its shift are stored and read."""
 
 NORMS = ("nn.layer_norm", "nn.instance_norm", "nn.group_norm")
 

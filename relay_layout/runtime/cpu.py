@@ -22,7 +22,7 @@ from relay_layout.errors import RelayLayoutError
 from relay_layout.runtime.places import Places, place_of
 
 _LIBRARIES = "tvm_runtime", "tvm_runtime_extra"
-"""Of TVM: the virtual machine, and functions that it may call, such as sorts."""
+"""TVM's libraries: the virtual machine, and functions that it may call, such as sorts."""
 
 _LINE_BYTES = 64
 """Vectors that begin with a cache line are read the fastest."""
@@ -211,7 +211,7 @@ class _Room(NamedTuple):
         return cls(tuple(shape), kind, strides, math.prod(shape) * kind.itemsize + _LINE_BYTES, [])
 
     def memory(self) -> _Memory:
-        """That of an output that its caller has given up, else new memory: each page of the system's would
+        """Memory of an output that its caller has given up, else new memory: each page of the system's would
         be filled with zeros first, which takes as long as a fast kernel takes to compute it.
         """
         for known in self.kept:

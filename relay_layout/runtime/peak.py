@@ -8,7 +8,7 @@ import tvm
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from relay_layout.runtime.session import set_threads
+from relay_layout.runtime.threads import set_threads
 from relay_layout.targets import require_cpu, resolve_target
 from topi_ext.codegen.build import compile_kernel
 

@@ -16,7 +16,8 @@ import numpy as np
 from relay_layout import host
 from relay_layout.errors import InputError
 from relay_layout.runtime.peak import measure_peak
-from relay_layout.runtime.session import Session, set_threads
+from relay_layout.runtime.session import Session
+from relay_layout.runtime.threads import set_threads
 
 _WARM_UP_RUNS = 5
 _BUILTIN = "vm.builtin."

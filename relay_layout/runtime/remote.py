@@ -13,7 +13,7 @@ from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_in
 from relay_layout.artifact.functions import ALONE
 from relay_layout.errors import ArtifactError
 from relay_layout.host import normalize_architecture
-from relay_layout.runtime.session import WORKER_GROUP_BIG, set_own_threads
+from relay_layout.runtime.threads import WORKER_GROUP_BIG, set_own_threads
 from topi_ext.capabilities import CAPABILITIES, architecture_told, features_told
 from topi_ext.tune.measuring.tracker import RemoteDevice, borrow
 

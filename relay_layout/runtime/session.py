@@ -3,7 +3,6 @@
 import os
 import re
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +15,12 @@ import tvm_ffi
 from relay_layout.artifact import Artifact, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.functions import DESTINATIONS, MAIN, OUTPUTS, WORKSPACE
 from relay_layout.errors import ArtifactError, InputError, RelayLayoutError
-from relay_layout.host import check_threads, cpu_count
-from relay_layout.runtime.cpu import Cpu, load_runtime, tensor_over
+from relay_layout.runtime.cpu import Cpu, tensor_over
+from relay_layout.runtime.threads import set_own_threads, thread_count, use_threads
 from relay_layout.runtime.turns import Turns
 from relay_layout.runtime.virtual_machine import NO_MEMORY, Machine, is_of_memory, memory_errors
+from topi_ext.files.temporary_folder import TemporaryFolder
 from topi_ext.messages import first_line, system_message
-from topi_ext.temporary_folder import TemporaryFolder
-from topi_ext.threads import SET_THREADS
-
-WORKER_GROUP_BIG = 1
-"""TVM's thread affinity mode that starts from the fastest cores."""
 
 _BOUND = "bound_main"
 """What "main" is called with its weights and the memory of its intermediate results."""
@@ -35,9 +30,6 @@ _MISFIT = re.compile(r"\((\d+) vs\. (\d+)\) : ErrorContext\(match_cast.*shape\[(
 
 _LACK = re.compile(r"View with shape (\[[\d, ]*\]).* bytes \(shape = (\[[\d, ]*\])", re.DOTALL)
 """What TVM says of a tensor that has fewer elements than it is read for."""
-
-_THREAD = threading.local()
-"""``count``: how many threads the pool of this thread was last told to use."""
 
 
 class Session:
@@ -65,7 +57,7 @@ class Session:
         if permute not in (True, False, None):
             raise InputError(f"permute: expected True, False or None, got {permute!r}")
         build, content = artifact.choose(target)
-        self._threads = _thread_count(threads)
+        self._threads = thread_count(threads)
         self.permute = permute
         self.target = build.name
         self.artifact = artifact
@@ -208,7 +200,8 @@ class Session:
 
     def _called(self, tensors: Sequence[Any], destinations: Sequence[Any]) -> Sequence[Any]:
         """The outputs, in ``destinations`` or in memory that the next call overwrites."""
-        self._use_threads()
+        if not self._owns_threads:
+            use_threads(self._threads)
         self._calls += 1
         # What is kept is of use for a call of the same sizes, and sizes may differ in every call.
         if self._calls % self._device.kept_for == 0:
@@ -268,10 +261,6 @@ class Session:
         if self._is_closed:
             raise InputError("the session is closed; relay_layout.load the artifact again")
 
-    def _use_threads(self) -> None:
-        if not self._owns_threads and getattr(_THREAD, "count", None) != self._threads:
-            set_threads(self._threads)
-
 
 def load(
     path: str | os.PathLike[str],
@@ -288,34 +277,6 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"an artifact is loaded from the path of its file, not from {type(path).__name__}")
     return Session(read_artifact(path), threads=threads, target=target, permute=permute)
-
-
-def set_threads(threads: int | None) -> None:
-    """How many threads the pool that TVM has for the calling thread uses from now on; all cores for None.
-
-    TVM by itself takes half of an x86 machine's. The pool's size is fixed when it is first used, so it is
-    made as large as the machine; more threads than cores only wait for each other, so a larger number is
-    taken as all cores.
-    """
-    count = _thread_count(threads)
-    os.environ.setdefault("TVM_NUM_THREADS", str(cpu_count()))
-    load_runtime()
-    tvm_ffi.get_global_func("runtime.config_threadpool")(WORKER_GROUP_BIG, count)
-    _THREAD.count = count
-
-
-def set_own_threads(library: Any, count: int) -> bool:
-    """Have a library's loops use ``count`` of its own threads; False where it has none of its own."""
-    if not library.implements_function(SET_THREADS, query_imports=True):
-        return False
-    library.get_function(SET_THREADS, query_imports=True)(count)
-    return True
-
-
-def _thread_count(threads: int | None) -> int:
-    check_threads(threads)
-    cores = cpu_count()
-    return min(threads or cores, cores)
 
 
 def _gpu(arch: str) -> Any:

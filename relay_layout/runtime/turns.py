@@ -29,7 +29,7 @@ class Turns:
 _all: "weakref.WeakValueDictionary[int, Turns]" = weakref.WeakValueDictionary()
 
 _forking = threading.Lock()
-"""Of two threads that fork at once, each would wait for what the other one has."""
+"""Held by a thread that forks: of two at once, each would wait for what the other one has."""
 
 _entered: list["threading.Lock | threading.RLock"] = []
 _missed: list[Turns] = []

@@ -50,10 +50,10 @@ LOOPS_SHARE = 0.03
 """Share of the float32 peak that plain loops reach, one thread for each result."""
 
 REDUCTION_WARPS = 8
-"""Of the block of threads that plain loops have for each sum."""
+"""Warps of the block of threads that plain loops have for each sum."""
 
 REDUCTION_CYCLES = 2 * LATENCY_CYCLES
-"""Of such a block, which reads once, and adds what its threads have between barriers."""
+"""The cycles of such a block, which reads once, and adds what its threads have between barriers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class CudaTarget(BuildTarget):
         return self.facts.launch_us + waited + self.facts.moving_us(depth * outputs * self.stored_bytes)
 
     def static_matmul_us(self, node: Node) -> float:
-        """Of every byte once, and half the peak."""
+        """The time to move every byte once, or to multiply at half the peak."""
         values = (*node.operands, *node.results)
         moved = self._stored(*values)
         products = size_in_bytes(node.results[0].shape or (), "int8") * int(

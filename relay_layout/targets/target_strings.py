@@ -38,7 +38,7 @@ def is_target_string(text: str) -> bool:
 def description_of(text: str, *, with_others: bool = False) -> dict[str, Any]:
     """TVM's description today of such a string: ``{"kind": "llvm", "mcpu": "core-avx2", ...}``.
 
-    Values are as they are written, but lists and whole numbers. TargetError for an option that there is not;
+    Values are as they are written, but lists and whole numbers. TargetError for an unknown option;
     ``with_others`` such words are passed over, as logs hold them.
     """
     kind, *words = text.split()

@@ -83,7 +83,7 @@ class Tuning:
 
     @staticmethod
     def prepare(job: TuningJob, target: BuildTarget, listener: Listener) -> "Tuning":
-        """Of a job and its resolved target.
+        """What a job is to tune for its resolved target.
 
         Raises InputError where the models hold nothing to tune, what loading them raises, and
         RelayLayoutError where the strategy needs a package that is not installed.

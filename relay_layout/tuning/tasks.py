@@ -28,8 +28,8 @@ from topi_ext.cuda.workload import (
     NhwcConvolution,
 )
 from topi_ext.family import Workload
-from topi_ext.other_workloads import TransformWorkload
 from topi_ext.schedule.blocks import carried_workload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.task import Task
 from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
 from topi_ext.workload_text import operator_of

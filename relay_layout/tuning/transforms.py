@@ -17,7 +17,7 @@ from relay_layout.lower.schedule import schedule_functions
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.transform_cost import transform_workload
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 
 MOST_SIZES = 5
 """Extents that are measured of all transforms between the same two layouts: a line goes through them."""
@@ -85,7 +85,7 @@ def _ends(plan: LayoutPlan, value: Value) -> tuple[set[Layout], set[Layout]]:
 
 
 def _spread(workloads: list[TransformWorkload]) -> Iterator[TransformWorkload]:
-    """Of different sizes, evenly on a scale of ratios; of several with one size the first."""
+    """Those of different sizes, evenly on a scale of ratios; of several with one size the first."""
     by_size: dict[int, TransformWorkload] = {}
     for workload in workloads:
         by_size.setdefault(workload.elements, workload)

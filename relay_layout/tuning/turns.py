@@ -16,7 +16,7 @@ MOST_PLANS = 3
 """How often layouts are chosen anew from what was just measured."""
 
 TRANSFORMS_SHARE = 0.25
-"""Of the time that is left: what transforms may take before kernels, which gain more by each second."""
+"""The share of the time left that transforms may take before kernels, which gain more by each second."""
 
 
 def with_transforms(target: BuildTarget, database: Database) -> BuildTarget:

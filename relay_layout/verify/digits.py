@@ -122,7 +122,7 @@ def over(dims: Dims, frame: Dims) -> Dims | None:
 
 
 def through(dims: Dims, frame: Dims) -> Dims | None:
-    """``dims``, which are digits of the dimensions of ``frame``, in terms of what those are digits of."""
+    """``dims``, digits of the dimensions of ``frame``, as digits of what those dimensions are digits of."""
     table: dict[Any, list[Run]] = {}
     for place, dim in enumerate(frame):
         unit: Extent = 1

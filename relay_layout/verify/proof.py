@@ -44,7 +44,7 @@ MAX_GUESSED_RANK = 6
 
 
 class Proof:
-    """That a converted function computes what the original does."""
+    """Proves that a converted function computes what the original does."""
 
     def __init__(
         self,

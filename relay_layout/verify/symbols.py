@@ -89,7 +89,7 @@ def _are_equal(left: Any, right: Any) -> bool:
 
 
 def _provably_equal(left: Any, right: Any) -> bool:
-    """Of sizes, which are never negative: what one pass knows of them another writes as ``min(0, n * 2)``."""
+    """Whether sizes, never negative, are equal: one pass may write ``min(0, n * 2)`` for 0."""
     if tvm.sym.Analyzer().can_prove_equal(left, right):
         return True
     analyzer = tvm.sym.Analyzer()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from kernel_harness import Array, check_kernel, host_cpus, integers, prim_func, target_for
+from kernel_harness import Array, check_kernel, convolution_rule, host_cpus, integers, prim_func, target_for
 from kernel_reference import convolve, pack, pool
 from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
@@ -16,7 +16,6 @@ from topi_ext.compute.transcendental import sigmoid
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, Order, check_knobs
 from topi_ext.processor import processor_of
-from topi_ext.rules.convolution import Convolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.pooling import WindowPooling
@@ -257,7 +256,7 @@ def run_convolution(case: ConvolutionCase) -> None:
         workload = workload_of(func)
         knobs = case.knobs or cheapest(workload, processor_of(target), winograd=False)[1]
         if case.knobs is None:
-            arranged = Convolution().apply(func, target, False)
+            arranged = convolution_rule(target).apply(func, target, False)
             if arranged is not None:
                 return arranged
         # The rule answers None instead of raising; this raises where it would have.

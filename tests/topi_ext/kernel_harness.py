@@ -13,7 +13,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
+from topi_ext.chooser import KernelChooser
 from topi_ext.codegen.build import compile_kernel
+from topi_ext.processor import processor_of
+from topi_ext.rules.convolution import Convolution
 from topi_ext.rules.cpu import cpu_rules
 from topi_ext.schedule.cpu.loops import LoopNest
 
@@ -70,11 +73,16 @@ def prim_func(tensors: Sequence[te.Tensor], index_dtype: str | None = None) -> t
 
 def apply_rules(func: tirx.PrimFunc, target: Target) -> tuple[str, Schedule]:
     """The first rule that takes ``func``, as dlight would find it, and its schedule."""
-    for rule in cpu_rules():
+    for rule in cpu_rules(KernelChooser(processor_of(target))):
         schedule = rule.apply(func, target, False)
         if schedule is not None:
             return type(rule).__name__, schedule
     raise AssertionError("no rule takes the function")
+
+
+def convolution_rule(target: Target) -> Convolution:
+    """The rule of convolutions, with the kernels that are the best by estimate."""
+    return Convolution(KernelChooser(processor_of(target)))
 
 
 def scheduled_by(rule: ScheduleRule, func: tirx.PrimFunc, target: Target) -> Schedule:

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from kernel_harness import Array, check_kernel, compile_function, cpu_features, prim_func, target_for
+from kernel_harness import (
+    Array,
+    check_kernel,
+    compile_function,
+    convolution_rule,
+    cpu_features,
+    prim_func,
+    target_for,
+)
 from kernel_reference import convolve as reference
 from kernel_reference import pack
 from tvm import te
@@ -16,7 +24,6 @@ from tvm.s_tir import Schedule
 from topi_ext.codegen.dot_products import dot
 from topi_ext.kernel import direct_convolution, kernel_arguments, scheduled_kernel
 from topi_ext.processor import processor_of
-from topi_ext.rules.convolution import Convolution
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.weights import fill_vectors
 from topi_ext.word_forms import (
@@ -130,7 +137,7 @@ def check(case: ConvolutionWorkload, cpu: str, pad_value: int = 0, *, bits: int 
             pack(stored.astype(form.weight_dtype), "OIHW", form.kernel_layout),
         ],
         pack(expected.astype(form.out_dtype), "NCHW", form.out_layout),
-        schedule=lambda func, target: Convolution().apply(func, target, False),
+        schedule=lambda func, target: convolution_rule(target).apply(func, target, False),
         case=case.to_json(),
     )
 
@@ -212,7 +219,7 @@ def test_instructions_of_weights_of_seven_bits(cpu: str, instruction: str) -> No
     knobs = cheapest(form, processor_of(target))[1]
     data, weight = (te.placeholder(shape, dtype) for shape, dtype in kernel_arguments(form, knobs)[:2])
     function = prim_func([data, weight, direct_convolution(data, weight, form)])
-    scheduled = Convolution().apply(function, target, False)
+    scheduled = convolution_rule(target).apply(function, target, False)
     assert scheduled is not None
     text = compile_function(scheduled.mod["main"], target).mod.inspect_source("asm")
     assert text.count(instruction) >= 12

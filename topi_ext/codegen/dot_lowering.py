@@ -160,7 +160,7 @@ class _Lowering:
         return joined(sums)
 
     def _halves(self, elements: Sequence[Any]) -> list[list[Any]]:
-        """Of each four words of four bytes the lower halves and the upper ones, as vectors of eight bytes.
+        """The lower and the upper halves of each four words of four bytes, as vectors of eight bytes.
 
         Those that lie side by side are loaded by themselves: the upper half of a register would have to be
         moved to where products take it from.

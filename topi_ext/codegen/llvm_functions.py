@@ -74,7 +74,7 @@ define <{lanes} x i16> @{name}(<{lanes} x float> %value) {{
 """
 
 PERMUTED_BYTES = 64
-"""Of a vector that bytes are chosen from."""
+"""Bytes of a vector that bytes are chosen from."""
 
 _PERMUTED_TEXT = """
 declare <64 x i8> @{intrinsic}(<64 x i8>, <64 x i8>, <64 x i8>)
@@ -215,7 +215,7 @@ def has_permutations(target: Target, lanes: int) -> bool:
 
 
 def permuted(target: Target, places: Any, parts: list[Any]) -> Any:
-    """Of the four ``parts`` of a table of 256 bytes the bytes at ``places``, a vector of uint8."""
+    """The bytes at ``places`` of a table of 256 bytes in four ``parts``: a vector of uint8."""
     name = _NEON_PERMUTED if is_aarch64(target) else _PERMUTED
     return tirx.call_pure_extern(places.ty.dtype, f"{name}{lanes_of(places)}", places, *parts)
 

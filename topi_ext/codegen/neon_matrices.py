@@ -15,7 +15,7 @@ from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.codegen.llvm_functions import neon_matrix_sums
 
 ROWS, COLUMNS, WORDS = 2, 2, 2
-"""Of a matrix: pixels, channels of the result, and words of each of them."""
+"""Extents of a matrix: pixels, channels of the result, and words of each of them."""
 
 ROW_BYTES = 8
 """Bytes of one of the two rows of a matrix operand."""
@@ -106,7 +106,7 @@ class MatrixVectors:
         return found
 
     def _place(self, pixel: int, channel: int) -> int:
-        """Of the first of the sums of two pixels and two channels."""
+        """The place of the first of the sums of two pixels and two channels."""
         return pixel * self.channels + channel * ROWS
 
 

@@ -86,7 +86,7 @@ def _in_one_step(cast: tirx.Cast, target: Target) -> Any:
 
 
 def _rounded(cast: tirx.Cast) -> _Rounded | None:
-    """What a cast to bytes rounds, where that is all that it does."""
+    """What a cast to bytes rounds; None where it does more than round."""
     if element_of(cast) != "uint8":
         return None
     is_shifted = isinstance(cast.value, tirx.Add)

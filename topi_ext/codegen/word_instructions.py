@@ -31,7 +31,7 @@ NEON_SUMS = {"signed": "llvm.aarch64.neon.sdot", "mixed": "llvm.aarch64.neon.usd
 
 @cache
 def width_of(target: Target, lanes: int, values: str) -> int:
-    """Of a vector of ``lanes`` words, how many the instructions for ``values`` take; 0 without any."""
+    """How many words of a vector of ``lanes`` the instructions for ``values`` take; 0 without any."""
     widths = (NEON_LANES,) if is_aarch64(target) else BYTE_SUMS
     fitting = [width for width in widths if width <= lanes and fills_vectors(lanes, width)]
     return max((width for width in fitting if instructions_for(target, width, values)), default=0)

@@ -15,7 +15,7 @@ ROUNDS = 100
 """After which others end as well."""
 
 TOLERANCE = 0.005
-"""Of all classes together; each has its part."""
+"""The error of all classes together; each has its part."""
 
 
 def coupled(pairs: te.Tensor) -> list[te.Tensor]:

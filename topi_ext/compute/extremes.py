@@ -8,7 +8,7 @@ from topi_ext.codegen.infinite_extremes import INFINITE
 
 
 def extreme(data: te.Tensor, axes: Sequence[int], keepdims: bool, *, largest: bool) -> te.Tensor:
-    """Of floats ``data`` along ``axes``, which ``keepdims`` keeps with one element each.
+    """The extreme of floats ``data`` along ``axes``, which ``keepdims`` keeps with one element each.
 
     Of no element, and of infinities alone, the result is infinite once machine code is generated.
     """

@@ -74,7 +74,7 @@ def interpolate(
 
 
 def _cubic_weights(fraction: Any, alpha: float) -> list[Any]:
-    """Of the pixel before the one at or left of the coordinate, that one, and the two after it."""
+    """Weights of the pixel before the one at or left of the coordinate, that one, and the two after it."""
     square, cube = fraction * fraction, fraction * fraction * fraction
     return [
         alpha * (cube - 2 * square + fraction),

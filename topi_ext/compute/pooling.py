@@ -11,7 +11,7 @@ from topi_ext.codegen.infinite_extremes import INFINITE
 from topi_ext.compute.padding import PADDING
 from topi_ext.extents import as_int, fixed, simplified
 from topi_ext.indexing import logical_extent, physical_axes
-from topi_ext.other_workloads import AVERAGE_POOL, MAX_POOL, PoolingWorkload
+from topi_ext.pooling_workload import AVERAGE_POOL, MAX_POOL, PoolingWorkload
 from topi_ext.workload import ANNOTATION
 
 COLUMNS = "topi_ext.pooled_columns"

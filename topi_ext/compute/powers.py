@@ -25,10 +25,10 @@ _WHOLE = 2.0**52
 """A float64 from here to its double is whole, and its last bits are what is above it."""
 
 _LOGARITHM = tuple(2 / math.log(2) / power for power in range(13, 0, -2))
-"""Of log2((1 + s) / (1 - s)): of odd powers, highest first; off by 2e-12 where mantissas end."""
+"""Coefficients of log2((1 + s) / (1 - s)): of odd powers, highest first; off by 2e-12 where mantissas end."""
 
 _EXPONENTIAL = tuple(c * math.log(2) ** power for power, c in enumerate(reversed(EXPONENTIAL)))[::-1]
-"""Of 2**x, off by 3e-9 at most up to one half."""
+"""Coefficients of 2**x, off by 3e-9 at most up to one half."""
 
 _MOST = 200.0
 """The power of two that is infinite in float32; by as much below zero it is zero."""

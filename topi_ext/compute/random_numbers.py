@@ -13,7 +13,7 @@ _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 0x9E3779B1), (15, 0x85EBCA6B
 """Shifts, and odd factors that follow them."""
 
 _BITS = 24
-"""Of a number between 0 and 1: those that a float32 holds."""
+"""Bits of a number between 0 and 1: those that a float32 holds."""
 
 
 def uniform(shape: Sequence[Any], seed: int) -> te.Tensor:

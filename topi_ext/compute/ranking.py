@@ -14,7 +14,7 @@ from topi_ext.compute.sorting import COUNTS, entry, place_of, sort_entries, sort
 from topi_ext.extents import as_int, simplified
 
 _BITS = 11
-"""Of a key that one pass counts. Two passes tell numbers apart that differ by a 4096th."""
+"""Bits of a key that one pass counts. Two passes tell numbers apart that differ by a 4096th."""
 
 _BUCKETS = 1 << _BITS
 
@@ -241,7 +241,7 @@ class _Selection:
 
 
 def _vectors_per_best(count: Any, length: Any) -> int:
-    """Of how many elements the best are counted, with room for ``count``; 1 where all are."""
+    """Of how many vectors only the best are counted, with room for ``count``; 1 where all are."""
     if not isinstance(count, int) or not isinstance(length, int):
         return 1
     spare = length // (count * _BESTS)
@@ -257,7 +257,7 @@ def _write_bests(best: Any, key_of: Callable[[Any], Any], begin: Any, vectors: i
 
 
 def _largest_of(vector: Any) -> Any:
-    """Of the elements of a variable, in halves."""
+    """The largest of the elements of a variable, in halves."""
     values = [vector[lane] for lane in range(_LANES)]
     while len(values) > 1:
         half = len(values) // 2

@@ -75,7 +75,7 @@ class _Side:
         self._extent = extent
         self._start, self._step = variable("float32"), variable("float32")
         self.samples = variable()
-        """Of a bin, an array of one element."""
+        """The samples of a bin, an array of one element."""
         self._place = variable()
         self._before, self._after = variable("float32"), variable("float32")
         self._start[0] = first * options.scale

@@ -34,7 +34,7 @@ def sort_key(element: Any, *, largest: bool) -> Any:
 
 
 def entry(key: Any, place: Any) -> Any:
-    """Of an element with a greatest key first, and of equal keys the first place."""
+    """An element as an integer that sorts by greatest key first, and by place among equal keys."""
     return ((~key).astype("int64") << 32) | place.astype("int64")
 
 

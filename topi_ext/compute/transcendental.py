@@ -31,7 +31,7 @@ EXPONENTIAL = (
     1.0,
     1.0,
 )
-"""Of the exponential, off by 3e-9 at most up to half of log(2): the least that this degree allows."""
+"""Coefficients of exp, off by 3e-9 at most up to half of log(2): the least that this degree allows."""
 
 _LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4
 """log(2) in two parts, of which multiples of the first are exact (Cephes, by Moshier)."""
@@ -47,7 +47,7 @@ _LOGARITHM = (
     -2.4999993993e-1,
     3.3333331174e-1,
 )
-"""Of log(1 + x) - x + x**2 / 2, over x**3, between sqrt(1/2) - 1 and sqrt(2) - 1 (Cephes)."""
+"""Coefficients of log(1 + x) - x + x**2 / 2, over x**3, between sqrt(1/2) - 1 and sqrt(2) - 1 (Cephes)."""
 
 _HALF_EXPONENT = 126
 """The exponent, as float32 stores it, of numbers from one half on."""
@@ -88,13 +88,13 @@ _ERF = (
         -1.42647390514189e-02,
     ),
 )
-"""Of Eigen's vectorized tanh and erf: coefficients of odd powers over those of even ones, highest first."""
+"""Eigen's vectorized tanh and erf: coefficients of odd powers over those of even ones, highest first."""
 
 _SINH = {
     dtype: tuple(1 / math.factorial(power) for power in range(highest, 0, -2))
     for dtype, highest in (("float32", 9), ("float64", 19))
 }
-"""Of the Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 and 2e-20 at one."""
+"""The Taylor series of sinh: coefficients of odd powers, highest first; off by 3e-8 and 2e-20 at one."""
 
 _MANTISSA_BITS, _BIAS = 23, 127
 """A float32 is 2**n where its bits are n + the bias behind as many of the mantissa."""

@@ -33,13 +33,13 @@ class Nodes:
 
 
 Comparison = Callable[[Any, Any], Any]
-"""Of a feature and a threshold."""
+"""A comparison of a feature with a threshold."""
 
 
 def leaves(
     data: te.Tensor, roots: te.Tensor, nodes: Nodes, comparisons: Sequence[Comparison], depth: int
 ) -> te.Tensor:
-    """Of rows (N, C) of floats in trees with ``roots`` (T,) of int32: nodes, (N, T) of int64.
+    """The leaves, (N, T) of int64, that rows (N, C) of floats come to in trees with ``roots`` (T,) of int32.
 
     ``comparisons`` are those that kinds number; ``depth`` of them lead to any leaf.
     """

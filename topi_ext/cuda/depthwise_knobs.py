@@ -19,10 +19,10 @@ global memory, or the block copies all of them to shared memory first."""
 
 VECTORS = (8, 4, 2, 1)
 MOST_PRODUCTS = 2048
-"""Of a thread: the window is unrolled."""
+"""The most products of a thread: the window is unrolled."""
 
 MOST_REGISTERS = 220
-"""Of a thread by estimate, where 255 are all that there are: estimates err, and what does not fit is slow."""
+"""The most estimated registers of a thread, which may have 255: estimates err, and what spills is slow."""
 
 MOST_THREADS = 1024
 STATIC_SHARED_BYTES = 48 << 10

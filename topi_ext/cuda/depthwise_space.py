@@ -46,7 +46,7 @@ _ROW_THREADS = (1, 2, 4, 8)
 _COLUMN_THREADS = (1, 2, 4, 7, 8, 16)
 _CHANNEL_THREADS = (2, 4, 8, 16, 32, 64)
 MOST_TAPS = 32
-"""Of a window whose weights may be in registers."""
+"""The most taps of a window whose weights may be in registers."""
 
 _THREADS = (32, 256)
 """Fewest and most threads of a block, where there is work for so many."""

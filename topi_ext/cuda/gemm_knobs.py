@@ -42,7 +42,7 @@ PAD_BYTES, ROW_BYTES = 16, 64
 them lie in different banks."""
 
 SUM_BYTES = 4
-"""Of a result while products are added to it."""
+"""Bytes of a result while products are added to it."""
 
 RESULT_PAD = 8
 """Elements of 4 bytes by which rows of a fragment's results are longer than lines of 32 banks: pairs that
@@ -143,7 +143,7 @@ _MOST_PLACES = 8
 """Copies of a thread whose places are computed ahead."""
 
 MOST_REGISTERS = 255
-"""Of a thread."""
+"""The most registers of a thread."""
 
 _NEXT_STEP = 12
 """Registers for fragments of mma that are loaded for the next step within a tile."""

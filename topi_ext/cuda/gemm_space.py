@@ -44,14 +44,15 @@ SHARED_BYTES_PER_CYCLE = 116
 """What products and copies together get of 128."""
 
 LINE_BYTES = 128
-"""Of the first-level cache."""
+"""A line of the first-level cache."""
 
 LINE_CYCLES = 1.56
 """Copies that threads issue touch one line of the first-level cache after the other, and a short row of a
 tile costs as much as a whole line. Bulk copies pass it by."""
 
 VECTOR_BYTES, READ_CYCLES = 16, 3
-"""Of what a thread of CUDA cores reads of shared memory at once, also where many lanes read the same."""
+"""What a thread of CUDA cores reads from shared memory at once, and how long that takes, also where many
+lanes read the same."""
 
 RESULT_CYCLES, RESULT_BYTE_CYCLES = 0.06, 0.03
 """For each result of a block on its way from registers to memory, and for each of its bytes."""
@@ -230,7 +231,7 @@ def _estimates(workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Mult
 def _tile_cycles(
     workload: GemmConvolution, knobs: GemmKnobs, multiprocessor: Multiprocessor, resident: Count
 ) -> Amount:
-    """Of the busiest unit, for the tiles of one turn of a block, of which ``resident`` take turns."""
+    """Cycles of the busiest unit for the tiles of one turn of a block, of which ``resident`` take turns."""
     size = workload.element_bytes
     # Fewer warps leave some of the schedulers idle.
     busy = least(1.0, resident * knobs.warps / SCHEDULERS)

@@ -48,7 +48,7 @@ Knobs = GemmKnobs | WinogradGemmKnobs | DepthwiseKnobs
 
 
 def result_dtype(workload: NhwcConvolution) -> str:
-    """That of a network's tensors: integers stay sums, as their scales are not known here."""
+    """The dtype that results have in a network: integers stay sums, as their scales are not known here."""
     return workload.sum_dtype if workload.sum_dtype == "int32" else workload.data_dtype
 
 

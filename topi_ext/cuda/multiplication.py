@@ -82,7 +82,7 @@ MULTIPLICATIONS = {
 
 
 def multiplication(dtype: str) -> Multiplication:
-    """That of a dtype; CudaError where ``mma.sync`` is not used for it."""
+    """The multiplication of a dtype; CudaError where ``mma.sync`` is not used for it."""
     if dtype not in MULTIPLICATIONS:
         raise CudaError(f"tensor cores do not multiply {dtype}; use one of {', '.join(MULTIPLICATIONS)}")
     return MULTIPLICATIONS[dtype]

@@ -23,10 +23,10 @@ LANES = 32
 """Threads of a warp."""
 
 SCHEDULERS = 4
-"""Of a multiprocessor: each issues an instruction of a warp in a cycle and has a quarter of the registers."""
+"""In a multiprocessor; each issues a warp's instruction per cycle and has a quarter of the registers."""
 
 MOST_BLOCKS = 65535
-"""Of a grid along its second and third axis; along the first no tensor has enough elements."""
+"""The most blocks of a grid along its second and third axis; no tensor has enough for the first."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Multiprocessor:
     warps: int
     blocks: int
     half_macs: int
-    """Of float16 on tensor cores, by warp-wide instructions with float32 accumulators."""
+    """Multiply-adds of float16 on tensor cores, by warp-wide instructions with float32 accumulators."""
 
     tf32_macs: int
     byte_macs: int
-    """Of bytes; on sm_70 by dp4a on CUDA cores."""
+    """Multiply-adds of bytes; on sm_70 by dp4a on CUDA cores."""
 
     float_macs: int
-    """Of float32 on CUDA cores."""
+    """Multiply-adds of float32 on CUDA cores."""
 
     l2_bytes_per_cycle: int
     """Per multiprocessor."""

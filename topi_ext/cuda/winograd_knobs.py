@@ -17,10 +17,10 @@ from topi_ext.errors import CudaError
 from topi_ext.winograd import KERNEL, POINTS, tile_grid, winograd_matrices
 
 THREADS = 128
-"""Of a block that transforms."""
+"""Threads of a block that transforms."""
 
 MOST_ELEMENTS = (1 << 31) - 1
-"""Of a tensor: kernels count in 32 bits."""
+"""The most elements of a tensor: kernels count in 32 bits."""
 
 _WIDEST = {2: 4, 4: 2}
 """Channels of a thread's vector by the size of the tile: a tile is 64 or 72 registers."""

@@ -86,7 +86,7 @@ class NhwcConvolution:
 
     @property
     def data_dtype(self) -> str:
-        """That of data in memory: tf32 is float32 there."""
+        """The dtype of data in memory: tf32 is float32 there."""
         return "float32" if self.dtype == "tf32" else self.dtype
 
     @property

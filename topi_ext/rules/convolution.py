@@ -34,17 +34,15 @@ class Convolution(ProcessorRule):
     """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
 
     Where the size of the images is dynamic, the block must be annotated with a typical workload
-    (:data:`topi_ext.workload.TYPICAL`). ``chooser`` chooses the knobs; by default one for the target at hand,
-    without records.
+    (:data:`topi_ext.workload.TYPICAL`). ``chooser`` chooses the knobs.
     """
 
-    def __init__(self, chooser: KernelChooser | None = None) -> None:
+    def __init__(self, chooser: KernelChooser) -> None:
         self.chooser = chooser
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None where the function is no such convolution."""
-        chooser = self.chooser or KernelChooser(processor)
-        found = self._found(func, chooser)
+        found = self._found(func)
         if found is None:
             return None
         workload, knobs = found.workload, found.choice.knobs
@@ -52,15 +50,15 @@ class Convolution(ProcessorRule):
             return schedule(func, workload, knobs)
         if isinstance(knobs, WinogradKnobs):
             return schedule_winograd_any_size(func, workload, knobs)
-        sizes = workload, chooser.processor, knobs
+        sizes = workload, processor, knobs
         return schedule_any_size(func, workload, knobs, shorter_knobs(*sizes), whole_tile_knobs(*sizes))
 
     def choice(self, func: tirx.PrimFunc) -> KernelChoice | None:
-        """The kernel that the rule's own chooser has for ``func``, which it was asked to apply."""
-        found = self._found(func, self.chooser) if self.chooser else None
+        """The kernel that the chooser has for ``func``."""
+        found = self._found(func)
         return None if found is None else found.choice
 
-    def _found(self, func: tirx.PrimFunc, chooser: KernelChooser) -> _Chosen | None:
+    def _found(self, func: tirx.PrimFunc) -> _Chosen | None:
         """The convolution in ``func`` and its kernel; None for a function that the rule does not take."""
         found = carried_workload(func)
         if found is None or operator_of(found[0]) not in ("conv2d", "conv3d", SEPARABLE):
@@ -72,5 +70,5 @@ class Convolution(ProcessorRule):
             return None
         winograd = ALGORITHM in annotations
         any_size = not workload.is_static
-        choice = chooser.choose(typical, winograd=winograd, any_size=any_size)
+        choice = self.chooser.choose(typical, winograd=winograd, any_size=any_size)
         return _Chosen(typical if any_size else workload, choice, any_size)

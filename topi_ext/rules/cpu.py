@@ -15,10 +15,10 @@ from topi_ext.schedule.cpu.transpose import Transpose
 from topi_ext.schedule.rule import Rule
 
 
-def cpu_rules(chooser: KernelChooser | None = None) -> list[Rule]:
+def cpu_rules(chooser: KernelChooser) -> list[Rule]:
     """The rules of CPU targets, most specific first; the last one takes every function.
 
-    ``chooser`` picks the kernels of convolutions, by default by estimate for the target at hand.
+    ``chooser`` picks the kernels of convolutions.
     """
     return [
         Convolution(chooser),

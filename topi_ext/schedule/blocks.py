@@ -178,7 +178,7 @@ def _inline_ahead(sch: Schedule, anchor: SBlock) -> None:
 def _elementwise_after(
     sch: Schedule, anchor: SBlock, after: list[SBlock]
 ) -> tuple[list[SBlock], list[SBlock]]:
-    """Of the blocks ``after`` the anchor, those that are elementwise in its result, and the others.
+    """The blocks ``after`` the anchor that are elementwise in its result, and the others.
 
     Blocks that do not depend on the anchor are inlined if possible.
     """

@@ -70,8 +70,9 @@ def _waiting(workload: ConvolutionWorkload, processor: Processor, knobs: Convolu
 
 
 WORTH_A_KERNEL = 0.93
-"""Of the estimated cycles at the typical size: knobs that take more are not worth a kernel more. Measured on
-a Zen 5, of 49 pixels of 128 to 960 channels: tiles of 7, estimated at 0.91, take 0.83 of those of 14."""
+"""The share of the estimated cycles at the typical size: knobs that take more are not worth a kernel more.
+Measured on a Zen 5, of 49 pixels of 128 to 960 channels: tiles of 7, estimated at 0.91, take 0.83 of those of
+14."""
 
 
 class Shorter(NamedTuple):

@@ -27,8 +27,9 @@ ones."""
 POPULATION = 24
 MUTATION = 0.1
 CROSSINGS = 8
-"""Of :class:`GeneticSearch`: how many of the fastest have children, the chance of each knob of a child to
-be the one that is another value than its parents', and how many children to draw for each that is wanted."""
+"""Options of :class:`GeneticSearch`: how many of the fastest have children, the chance of each knob of a
+child to be the one that is another value than its parents', and how many children to draw for each that is
+wanted."""
 
 _AROUND_A_TILE = ("order", "rows", "pad_at")
 """Knobs of the loops around a register tile."""

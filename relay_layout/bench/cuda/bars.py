@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from statistics import geometric_mean
 
 TOLERANCES = {"fp16": 2e-2, "tf32": 2e-2, "fp32": 1e-4}
-"""Of the largest element of an output, by precision: float16 and TF32 round every operand to 11 bits, each
-time by at most 2^-11 of it, and networks have up to a hundred layers."""
+"""The largest error by precision, as a share of an output's largest element: float16 and TF32 round every
+operand to 11 bits, each time by at most 2^-11 of it, and networks have up to a hundred layers."""
 
 LATENCY_SHARE = 0.9
-"""Of ResNet-50, of what torch takes: channels last, float16, cuDNN autotuned, as one CUDA graph."""
+"""What ResNet-50 may take of torch's time: channels last, float16, cuDNN autotuned, a CUDA graph."""
 
 SMALL_SPEEDUP = 1.3
 LAYER_SHARE = 0.9

@@ -21,7 +21,7 @@ from relay_layout.models import build, to_onnx, to_relax
 from relay_layout.targets import CudaTarget, require_cuda, resolve_target
 from topi_ext.cuda.codegen.build import machine_code_of
 from topi_ext.cuda.kernel import Convolution, compile_module, kernel_module
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 
 SEED = 0
 

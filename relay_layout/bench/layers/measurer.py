@@ -25,8 +25,8 @@ from relay_layout.bench.workers.process import PeerError, WorkerProcess
 from relay_layout.runtime.peak import STEPS, peak_operations
 from relay_layout.targets import CpuTarget
 from topi_ext.chooser import KernelChooser
+from topi_ext.files.temporary_folder import TemporaryFolder
 from topi_ext.knobs import Knobs
-from topi_ext.temporary_folder import TemporaryFolder
 from topi_ext.workload import ConvolutionWorkload
 
 PEAK_SECONDS = 0.5
@@ -168,7 +168,7 @@ class LayerMeasurer:
         return {name: microseconds for name, microseconds in found.items() if microseconds is not None}
 
     def versions(self) -> dict[str, str]:
-        """Of the packages that are measured."""
+        """The versions of the packages that are measured."""
         return {KERNEL.name: KERNEL.version()} | ({} if self.missing else {"torch": ONEDNN.version()})
 
     def _kernel_job(self, workload: ConvolutionWorkload, knobs: Knobs, groups: int) -> dict[str, Any]:

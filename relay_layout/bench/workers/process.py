@@ -16,7 +16,6 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,13 +33,12 @@ class PeerError(RelayLayoutError):
     """A peer that could not be prepared, failed, hung or died; the message says which and how."""
 
 
-def worker_environment(threads: int, base: Mapping[str, str] | None = None) -> dict[str, str]:
+def worker_environment(threads: int) -> dict[str, str]:
     """The environment of a worker: equal thread counts, and this same package importable.
 
     Processor affinity is left alone: each runtime places its threads as it does by default.
     """
-    environment = dict(os.environ if base is None else base)
-    environment.update(OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TVM_NUM_THREADS": str(threads)}
     root = str(Path(relay_layout.__file__).resolve().parents[1])
     if root not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
         paths = [root, environment.get("PYTHONPATH", "")]

@@ -26,9 +26,9 @@ class Counts:
         self._computed: list[tuple[Extent, tirx.Var]] = []
         self._sums: dict[tirx.Var, Polynomial] = {}
         self.parts: ByIdentity[Any, Sequence[Any]] = ByIdentity()
-        """Of tensors that were joined of others along their one axis, what those were."""
+        """The parts of tensors that were joined along their one axis."""
         self.sources: ByIdentity[Any, Any] = ByIdentity()
-        """Of tensors whose elements were converted, what those were."""
+        """What tensors of converted elements were converted from."""
         self._places: ByIdentity[Any, Any] = ByIdentity()
         self._ends: ByIdentity[Any, tirx.Var] = ByIdentity()
 

@@ -139,7 +139,7 @@ def _variables(*extents: Extent) -> list[tirx.Var]:
 
 
 def _difference(left: Extent, right: Extent) -> _QuasiLinear | None:
-    """Of extents of one variable."""
+    """The difference of extents of one variable."""
     if len(_variables(left, right)) != 1:
         return None
     one, other = _quasi_linear(left), _quasi_linear(right)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx
 
 _DOMAIN = "relay_layout.expanded"
-"""That of functions made for nodes that leave out inputs."""
+"""The domain of functions made for nodes that leave out inputs."""
 
 
 def expandable(node: "onnx.NodeProto", version: int) -> bool:

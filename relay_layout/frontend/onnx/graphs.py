@@ -91,7 +91,7 @@ def dependent(
 ) -> tuple[list["onnx.NodeProto"], list["onnx.NodeProto"]]:
     """The nodes that depend on ``names``, and those that do not, both in the given order.
 
-    Without ``apart`` nodes that hold graphs are taken for such that do.
+    Without ``apart`` nodes that hold graphs count as dependent.
     """
     known = set(names)
     depending, others = [], []

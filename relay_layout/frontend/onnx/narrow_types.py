@@ -12,7 +12,7 @@ HELD_BY = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
 
 
 class NarrowTypes:
-    """What a file's own element types are of the values of one graph that are computed at run time."""
+    """The element types that a file gives the values of one graph which are computed at run time."""
 
     def __init__(self) -> None:
         self._found: ByIdentity[Value, str] = ByIdentity()

@@ -60,7 +60,7 @@ class _Ratio:
         return divided.times(1 / other.factor)
 
     def size_of(self, extent: Extent) -> Extent | None:
-        """What ``extent`` is scaled to by it; None where nobody knows."""
+        """``extent`` scaled by this ratio; None where that is not known."""
         if same(self.divisor, extent):
             return replace(self, divisor=1).rounded()
         if same(self.divisor, 1) and isinstance(self.extent, int):

@@ -80,7 +80,7 @@ _MOST_TAPS = 64
 """Elements that one expression sums."""
 
 _PRODUCTS_PER_TAP = 16
-"""Of a matrix, that take as long as an element that is read by its place. Measured on a Zen 5, innermost."""
+"""Products with a matrix that take as long as one element that is read by its place, measured on a Zen 5."""
 
 
 @dataclass(frozen=True)

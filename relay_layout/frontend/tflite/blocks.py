@@ -13,7 +13,7 @@ from relay_layout.ir import Emit, shape_of
 
 
 def space_to_batch(emit: Emit, data: Any, block: Sequence[int], pads: Sequence[Sequence[int]]) -> Any:
-    """Of [N, spatial, ...], padded: a batch for each place within blocks, those of the first place first."""
+    """From padded [N, spatial, ...] a batch for each place within blocks, those of the first place first."""
     rank, count = len(shape_of(data) or ()), len(block)
     if any(map(any, pads)):
         widths = [0, 0, *(int(width) for pair in pads for width in pair), *([0, 0] * (rank - count - 1))]

@@ -165,7 +165,7 @@ class Converter(ReplacedConverter):
         return relax.op.astype(real, self.get_tensor_type_str(result.tensor.Type()))
 
     def _real_fourier_transform(self, op: Any) -> Any:
-        """Of rows, a product with the matrix of the discrete Fourier transform; TVM's own of images."""
+        """Of rows a product with the transform's matrix; of images TVM's own transform."""
         data, length = self.get_input_tensors(op)
         shape = [int(extent) for extent in self.get_tensor_shape(data)]
         rows, columns = (int(extent) for extent in self.get_tensor_value(length).reshape(-1))

@@ -135,7 +135,7 @@ _BY_NAME: dict[str, Callable[[Any, Any], Wanted]] = {
 def _alike(
     operands: Sequence[Any], places: Mapping[Any, Mapping[int, int]], node: Any, importer: Any
 ) -> Wanted:
-    """Of each dimension of the result one extent for all operands, which others can best be cast to.
+    """For each dimension of the result the extent of all operands, the one to which others can best be cast.
 
     ``places`` are the dimensions of the result by those of each operand.
     """

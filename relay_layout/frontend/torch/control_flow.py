@@ -31,16 +31,18 @@ class Call(torch._ops.HigherOrderOperator):
 
 
 BRANCH = Call("relay_layout_branch")
-"""Of a condition, two graphs, and the operands of each: what the first gives if it holds, else the other."""
+"""Called with a condition, two graphs, and the operands of each: gives what the first graph gives if the
+condition holds, else what the other does."""
 
 LOOP = Call("relay_layout_loop")
-"""Of two graphs, what is carried, and the operands of each: what is carried at the end.
+"""Called with two graphs, what is carried, and the operands of each: gives what is carried at the end.
 
 Both take what is carried, and their operands. The first says whether a trip of the second follows.
 """
 
 SCAN = Call("relay_layout_scan")
-"""Of a graph, what is carried, what is scanned, and operands: what is carried at the end, and all rows.
+"""Called with a graph, what is carried, what is scanned, and operands: gives what is carried at the end
+and all rows.
 
 The graph takes what is carried, a row of each tensor that is scanned, and its operands.
 """

@@ -91,7 +91,7 @@ def _settled(converter: Converter, numbers: Numbers) -> Converter:
 
 
 def known_names(program: Any) -> frozenset[str]:
-    """Of operations that can be converted in this program."""
+    """The names of operations that can be converted in this program."""
     return _of_tvm() | frozenset(_own(program)) | BODY_NAMES
 
 

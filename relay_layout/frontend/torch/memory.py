@@ -22,7 +22,7 @@ from relay_layout.ir import Expression, is_static
 from relay_layout.order_marker import to_dim_order
 
 _MULTIPLE = lcm(*range(1, 17))
-"""Of what an open extent is taken to be to compare strides."""
+"""A multiple that an open extent is taken to be when strides are compared."""
 
 
 def check_strides(program: Any, decomposed: Any, label: str) -> None:

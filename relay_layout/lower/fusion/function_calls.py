@@ -21,5 +21,5 @@ def function_calls(function: relax.Function) -> dict[relax.Var, relax.Call]:
 
 
 def called_attributes(module: tvm.IRModule, call: relax.Call) -> dict[str, Any]:
-    """The attributes of the function that a call is of."""
+    """The attributes of the function that is called."""
     return function_attributes(module[call.args[0]])

@@ -86,7 +86,7 @@ def _scalars(function: tirx.PrimFunc) -> list[int]:
 
 
 def _order(function: tirx.PrimFunc) -> list[int]:
-    """For each parameter, in the order to be, the place that it has."""
+    """The present place of each parameter, in the order that they are to have."""
     places, order = _scalars(function), list(range(len(function.params)))
     if len(places) > 1:
         used = _used(function)

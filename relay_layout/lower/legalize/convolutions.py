@@ -127,10 +127,10 @@ def convolution_options(attributes: Any, kernel_layout: str) -> dict[str, Any]:
 
 
 def constant_convolution(
-    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget | None, images: int | None
+    builder: relax.BlockBuilder, call: relax.Call, target: CpuTarget, images: int | None
 ) -> Expression | None:
-    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups
-    merged, or in words of another type.
+    """A convolution whose weight is stored as its kernel reads it: transformed, with its groups merged, or in
+    words of another type.
 
     ``images`` is a typical batch, for symbolic ones on which the choice depends. None if the kernel reads the
     weight as it is, or only packed.
@@ -143,10 +143,10 @@ def constant_convolution(
     if images is not None:
         workload = replace(workload, batch=images)
     name = operator_name(call).removeprefix("nn.")
-    form = workload if target is None else target.float_form(workload, any_size=any_size)
+    form = target.float_form(workload, any_size=any_size)
     if form is not workload:
         return call_form(builder, name, form, call.args[0], constant(stored_weight(plain, form)))
-    knobs = None if target is None else chosen_knobs(workload, target.kernels, any_size)
+    knobs = chosen_knobs(workload, target.kernels, any_size)
     if isinstance(knobs, WinogradKnobs):
         return call_winograd(builder, name, workload, call.args[0], plain, knobs, any_size=any_size)
     if workload.groups == int(call.attrs.groups):
@@ -224,8 +224,7 @@ def stored_weight(weight: np.ndarray, form: ConvolutionWorkload) -> np.ndarray:
 
 
 def constant_workload(call: relax.Call, *, any_size: bool) -> tuple[ConvolutionWorkload, np.ndarray] | None:
-    """The workload of a convolution by a constant weight, with its groups merged, and that
-    weight.
+    """The workload of a convolution by a constant weight, with its groups merged, and that weight.
 
     The weight is OIHW or OIDHW; a sequence counts as an image of one row. None for computed weights, symbolic
     channels, and images of symbolic size, unless ``any_size`` is set, which assumes a typical size.

@@ -63,19 +63,15 @@ from topi_ext.compute.joining import joined
 from topi_ext.compute.pair_product import FEWEST_ROWS, pair_product
 
 
-def legalization_map(target: CpuTarget | None = None) -> dict[str, Legalizer]:
-    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``.
-
-    ``target`` decides which convolutions with constant weights become Winograd's, or of another type. Without
-    it none does.
-    """
+def legalization_map(target: CpuTarget) -> dict[str, Legalizer]:
+    """For ``relax.transform.LegalizeOps(customize_legalize_map=...)``."""
 
     def known(builder: relax.BlockBuilder, call: relax.Call, images: int | None = None) -> Expression:
         chosen = constant_convolution(builder, call, target, images)
         return _convolution(builder, call) if chosen is None else chosen
 
     def tiled(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-        by_tiles = None if target is None else tiled_call(builder, call, known, target)
+        by_tiles = tiled_call(builder, call, known, target)
         return known(builder, call) if by_tiles is None else by_tiles
 
     legalizers = _LEGALIZERS | {
@@ -104,14 +100,14 @@ def _convolution(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
 
 
-def _products(target: CpuTarget | None) -> Legalizer:
+def _products(target: CpuTarget) -> Legalizer:
     """Rows by a constant matrix: a pointwise convolution whose pixels are the rows."""
     matrices = PackedMatrices()
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         data, weight = call.args
         if not _is_dense(data, weight):
-            if target is not None and _is_by_pairs(call, target):
+            if _is_by_pairs(call, target):
                 return call_compute(builder, pair_product, "matmul", data, weight)
             by_dots = few_columns_call(builder, call)
             return default_call(builder, call) if by_dots is None else by_dots
@@ -119,7 +115,7 @@ def _products(target: CpuTarget | None) -> Legalizer:
         def product(rows: Expression) -> Expression:
             shape = shape_of(rows) or ()
             workload = product_workload(shape, constant_array(weight).shape[1], str(rows.ty.dtype))
-            form = target.float_form(workload) if target is not None and is_static(shape) else workload
+            form = target.float_form(workload) if is_static(shape) else workload
             return call_form(builder, "dense", form, rows, matrices.packed(weight, form))
 
         if is_by_blocks(data):

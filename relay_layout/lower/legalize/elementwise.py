@@ -38,14 +38,14 @@ COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
     "sinh": transcendental.sinh,
     "tanh": transcendental.tanh,
 }
-"""Of float32; of other types TVM's are taken, but for _DOUBLES."""
+"""Computes of float32. For other types TVM's are taken, except for _DOUBLES."""
 
 _DOUBLES = "cosh", "sinh"
 """Those that are of float64, too: LLVM has no functions for them."""
 
 
 REMAINDERS: dict[str, Callable[..., te.Tensor]] = {"mod": remainder, "floor_mod": floored_remainder}
-"""Of float32, broadcast."""
+"""Computes of float32, which broadcast."""
 
 
 def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

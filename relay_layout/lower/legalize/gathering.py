@@ -15,7 +15,7 @@ from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute.selection import chosen
 
 Gathering = Callable[[te.Tensor, te.Tensor], te.Tensor]
-"""Of data and places."""
+"""The compute of data and places."""
 
 
 def take_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -37,7 +37,7 @@ from topi_ext.word_forms import integer_form
 from topi_ext.workload import ConvolutionWorkload
 
 NAME = "conv2d_int8"
-"""Of functions of kernels."""
+"""The name of the kernels' functions."""
 
 
 def multiplies_bytes(call: relax.Call) -> bool:

@@ -59,7 +59,7 @@ TYPICAL_ROWS = 64
 """Words of a text for which knobs are chosen."""
 
 TILE_BYTES = 128
-"""Of a row of a tile of columns of a matrix: two vectors."""
+"""Bytes of a row in a tile of columns of a matrix: two vectors."""
 
 PIECE_ROWS = 16
 """A divisor of how many rows of a matrix a piece has: all but the last one have the same kernel."""

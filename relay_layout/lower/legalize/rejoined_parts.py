@@ -39,7 +39,7 @@ class Run:
 def merge_parts(module: tvm.IRModule) -> tvm.IRModule:
     """The module with slices in the place of splits, and what is joined of neighbouring slices as one slice.
 
-    Of extents that are known. A slice of all that there is is the tensor itself.
+    Their extents must be known. A slice of a whole tensor becomes that tensor.
     """
     merged = rebuild_functions(module, lambda function: _Merging().visit_expr(function))
     return relax.transform.DeadCodeElimination()(merged)

@@ -13,7 +13,7 @@ from relay_layout.lower.legalize.default import default_call
 from topi_ext.extents import fixed
 
 _MOST_REPEATS = 8
-"""Of more, each is short."""
+"""With more repeats each is short."""
 
 
 def tile_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

@@ -16,8 +16,8 @@ from tvm import relax, tirx
 from relay_layout.host import cpu_count
 from relay_layout.ir import copy_of
 from topi_ext.codegen.build import unchecked
+from topi_ext.files.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.ir import nodes_of
-from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 
 PARTS = 32
 """So many parts the library's functions are cut into, on every machine, as it decides on their order there. A

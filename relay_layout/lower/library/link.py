@@ -13,8 +13,8 @@ from typing import Any
 
 from relay_layout.errors import TargetError
 from relay_layout.lower.library.device_code import assembly
+from topi_ext.files.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.messages import system_reason
-from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.threads import AMX, COMPILING, LINKING
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "clang++")

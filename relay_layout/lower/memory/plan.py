@@ -58,7 +58,7 @@ def planned_memory(module: tvm.IRModule) -> list[PlannedStorage]:
 def _storages(
     function: relax.Function, parameters: Sequence[relax.Var], uses: Mapping[relax.Var, tuple[int, int]]
 ) -> list[PlannedStorage]:
-    """Of a function that makes tensors for these ``parameters`` of "main"."""
+    """The storages of a function that makes tensors for these ``parameters`` of "main"."""
     storages: dict[relax.Var, int] = {}
     placed: dict[relax.Var, tuple[relax.Var, PlannedTensor]] = {}
     bindings = bindings_of(function)

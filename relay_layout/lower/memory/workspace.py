@@ -69,7 +69,7 @@ def _outputs(function: relax.Function) -> set[relax.Var]:
 
 
 def _placed(function: relax.Function, destinations: Sequence[relax.Var]) -> list[list[int]]:
-    """Of each output the number of the tensor that it lies in, and its extents; see OUTPUTS."""
+    """For each output the number of the tensor that it lies in, and its extents; see OUTPUTS."""
     result, aliases = result_of(function), Aliases(bindings_of(function))
     free = {variable: number for number, variable in enumerate(destinations)}
     found: list[list[int]] = []

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from relay_layout.errors import InputError
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 
 # The one of LLVM reads libraries for other processors than this one.
 _PROGRAMS = ("llvm-objdump", "objdump")

@@ -12,7 +12,7 @@ from relay_layout.layout import Layout
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.callbacks.node_view import NodeView
 from relay_layout.relay.operators import TABLE, did_you_mean
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 from relay_layout.targets.convolutions import USUAL_KERNELS
 
 _CONV2D = USUAL_KERNELS["nn.conv2d"]
@@ -134,7 +134,7 @@ def _check_blocks(name: str, desired: Sequence[str]) -> None:
 def _is_depthwise(seen: NodeView) -> bool:
     groups = int(seen.attributes["groups"])
     data = seen.types[0]
-    if groups == 1 or not isinstance(data, tree.TensorType):
+    if groups == 1 or not isinstance(data, relay_types.TensorType):
         return False
     layout = seen.attributes["data_layout"]
     return layout.isupper() and data.shape[layout.index("C")] == groups

@@ -13,7 +13,7 @@ from relay_layout.ir import Expression
 from relay_layout.relay.importing.function import emit_expression
 from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.operators import Attributes, Operator, declared, relay_form
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 
 
 @dataclass
@@ -30,7 +30,7 @@ class NodeView:
     placeholders: list[tree.Var]
 
     @property
-    def types(self) -> list[tree.RelayType]:
+    def types(self) -> list[relay_types.RelayType]:
         """The types of the operand tensors as they were, tuples flattened."""
         return [placeholder.type for placeholder in self.placeholders if placeholder.type is not None]
 

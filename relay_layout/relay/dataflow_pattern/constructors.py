@@ -17,7 +17,7 @@ from relay_layout.relay.dataflow_pattern.patterns import (
     WildcardPattern,
 )
 from relay_layout.relay.operators import TABLE, did_you_mean
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 
 
 def is_op(op_name: str) -> DFPattern:
@@ -67,7 +67,7 @@ def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> DFPattern:
     return LetPattern(var, value, body)
 
 
-def has_type(ttype: tree.RelayType, pattern: DFPattern | None = None) -> DFPattern:
+def has_type(ttype: relay_types.RelayType, pattern: DFPattern | None = None) -> DFPattern:
     """What has a type."""
     return (pattern or wildcard()).has_type(ttype)
 

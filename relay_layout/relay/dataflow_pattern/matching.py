@@ -52,7 +52,7 @@ class Matcher:
                 self.users.setdefault(id(operand), []).append(part)
         self.found: Matched = {}
         self.within: dict[Any, list[tree.Expression]] = {}
-        """Of patterns of domination, what lies from the parent to the child, the child left out."""
+        """For patterns of domination, what lies from the parent to the child, the child left out."""
         self._order: list[Pattern] = []
 
     def match(self, pattern: Pattern, expression: Any) -> bool:

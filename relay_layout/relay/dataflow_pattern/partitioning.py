@@ -9,7 +9,7 @@ from relay_layout.relay.dataflow_pattern.attributes import plain
 from relay_layout.relay.dataflow_pattern.groups import Group, find_groups
 from relay_layout.relay.dataflow_pattern.matching import Pattern
 from relay_layout.relay.expression import Function
-from relay_layout.relay.syntax import children, post_order, tree
+from relay_layout.relay.syntax import children, post_order, relay_types, tree
 from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.relay.trees.rebuilding import with_children, with_new_operands
 
@@ -73,7 +73,7 @@ def _function(group: Group, place: int, attrs: Mapping[str, Any]) -> Function:
     return Function(list(inputs.values()), new[id(group.root)], attrs={PARTITIONED: names, **told})
 
 
-def _type(operand: tree.Expression) -> tree.RelayType | None:
+def _type(operand: tree.Expression) -> relay_types.RelayType | None:
     try:
         return operand.checked_type
     except ModelError:

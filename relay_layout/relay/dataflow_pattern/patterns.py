@@ -11,7 +11,7 @@ from relay_layout.relay.dataflow_pattern.attributes import has_attribute, plain
 from relay_layout.relay.dataflow_pattern.matching import Matcher, Pattern, match
 from relay_layout.relay.dataflow_pattern.partitioning import partition
 from relay_layout.relay.expression import TensorType, dtype_text
-from relay_layout.relay.syntax import children, structurally_equal, tree
+from relay_layout.relay.syntax import children, relay_types, structurally_equal, tree
 
 Patterns: TypeAlias = "tuple[DFPattern, ...]"
 
@@ -44,7 +44,7 @@ class DFPattern(Pattern):
         """The same with attributes of these values, of a call, an operator ("TOpPattern") or a function."""
         return AttrPattern(self, attrs)
 
-    def has_type(self, ttype: tree.RelayType) -> TypePattern:
+    def has_type(self, ttype: relay_types.RelayType) -> TypePattern:
         """The same with a type."""
         return TypePattern(self, ttype)
 
@@ -314,7 +314,7 @@ class _Typed(_Constrained):
         except ModelError:
             return False
 
-    def _takes(self, kind: tree.RelayType) -> bool:
+    def _takes(self, kind: relay_types.RelayType) -> bool:
         raise NotImplementedError
 
 
@@ -322,9 +322,9 @@ class _Typed(_Constrained):
 class TypePattern(_Typed):
     """What has a type."""
 
-    type: tree.RelayType
+    type: relay_types.RelayType
 
-    def _takes(self, kind: tree.RelayType) -> bool:
+    def _takes(self, kind: relay_types.RelayType) -> bool:
         return kind == self.type
 
 
@@ -334,8 +334,8 @@ class DataTypePattern(_Typed):
 
     dtype: str
 
-    def _takes(self, kind: tree.RelayType) -> bool:
-        return isinstance(kind, tree.TensorType) and kind.dtype == self.dtype
+    def _takes(self, kind: relay_types.RelayType) -> bool:
+        return isinstance(kind, relay_types.TensorType) and kind.dtype == self.dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,10 +344,10 @@ class ShapePattern(_Typed):
 
     shape: Sequence[Any]
 
-    def _takes(self, kind: tree.RelayType) -> bool:
+    def _takes(self, kind: relay_types.RelayType) -> bool:
         # As types have it.
-        wanted: tree.TensorType = TensorType(tuple(map(plain, self.shape)))
-        return isinstance(kind, tree.TensorType) and kind.shape == wanted.shape
+        wanted: relay_types.TensorType = TensorType(tuple(map(plain, self.shape)))
+        return isinstance(kind, relay_types.TensorType) and kind.shape == wanted.shape
 
 
 @dataclass(frozen=True, eq=False)

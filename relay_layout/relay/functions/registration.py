@@ -15,7 +15,8 @@ from relay_layout.relay.importing.types import show, to_relax, to_relay
 from relay_layout.relay.operators import OPEN, TABLE, Attributes, carried
 from relay_layout.relay.operators.operator import Operator, Scope
 from relay_layout.relay.syntax.lexer import OPERATOR_NAME
-from relay_layout.relay.syntax.tree import OperatorName, RelayType, TensorType, TupleType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType, TupleType
+from relay_layout.relay.syntax.tree import OperatorName
 
 TypeRelation = Callable[[Sequence[RelayType], Attributes], "RelayType | None"]
 """Types of the operands and the attributes of a call to the type of its result."""

@@ -7,11 +7,11 @@ import numpy as np
 from relay_layout.errors import ModelError
 from relay_layout.relay.expression import TupleWrapper, as_expression, const
 from relay_layout.relay.functions.operator_functions import operator_function
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 
 
 def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
-    """Of shape (number of segments, ...), the sums of the rows of ``data`` that have the same segment.
+    """The sums, (number of segments, ...), of the rows of ``data`` that have the same segment.
 
     ``segment_ids`` has the segment of each row. Without ``num_segments``, a number or a tensor of one, there
     are as many as the largest of them needs. ModelError where the data's rank is not known.
@@ -105,8 +105,8 @@ def stft(
     return result if len(kind.shape) == 2 else operator_function("squeeze")(result, axis=(0,))
 
 
-def _tensor(expression: tree.Expression, name: str) -> tree.TensorType:
+def _tensor(expression: tree.Expression, name: str) -> relay_types.TensorType:
     kind = expression.checked_type
-    if not isinstance(kind, tree.TensorType):
+    if not isinstance(kind, relay_types.TensorType):
         raise ModelError(f"{name} is a tensor, not a tuple")
     return kind

@@ -7,10 +7,10 @@ import numpy as np
 from relay_layout.errors import ModelError
 from relay_layout.relay.expression import as_expression, const
 from relay_layout.relay.functions.operator_functions import operator_function
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 
 _MOST_BYTES = 1 << 30
-"""Of a matrix that is written out."""
+"""The largest matrix that is written out."""
 
 
 def sparse_dense(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Any:
@@ -21,7 +21,7 @@ def sparse_dense(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> A
     """
     dense = as_expression(dense_mat)
     kind = dense.checked_type
-    if not isinstance(kind, tree.TensorType) or len(kind.shape) != 2 or kind.shape[1] is None:
+    if not isinstance(kind, relay_types.TensorType) or len(kind.shape) != 2 or kind.shape[1] is None:
         raise ModelError("nn.sparse_dense: the dense matrix needs two dimensions, the second one known")
     written = const(_written_out(sparse_mat, kind.shape[1]), kind.dtype)
     operands = (written, dense) if sparse_lhs else (dense, written)

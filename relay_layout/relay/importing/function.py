@@ -15,7 +15,7 @@ from relay_layout.ir import Constant, Expression, constant
 from relay_layout.relay.importing.operation import Operations
 from relay_layout.relay.importing.types import show, to_relax, to_relay
 from relay_layout.relay.operators.shapes import split_conditions
-from relay_layout.relay.syntax import post_order, tree
+from relay_layout.relay.syntax import post_order, relay_types, tree
 from relay_layout.relay.syntax.trampoline import Step, run
 
 MOST_OPERATORS = 200_000
@@ -249,13 +249,13 @@ class FunctionImporter:
                 kind = to_relax(found[position], f"%{name}")
                 value.value = relax.Var(self.names[id(value.variable)], kind)
 
-    def _relay_type(self, value: Value) -> tree.RelayType | None:
+    def _relay_type(self, value: Value) -> relay_types.RelayType | None:
         return None if isinstance(value, Closure) else to_relay(self._expression(value).ty)
 
     def _branch(self, branch: tree.If, frame: Frame) -> Step[Value]:
         condition = self._expression((yield self._evaluate(branch.condition, frame)))
         kind = to_relay(condition.ty)
-        if kind != tree.TensorType((), "bool"):
+        if kind != relay_types.TensorType((), "bool"):
             raise self._error(None, f"the condition of an if is a scalar of bool, not {show(kind)}")
         bodies = []
         for side in (branch.true_branch, branch.false_branch):

@@ -14,7 +14,8 @@ from relay_layout.relay.operators.agreement import agreed
 from relay_layout.relay.operators.attributes import complete
 from relay_layout.relay.operators.operator import Operator, Scope
 from relay_layout.relay.operators.table import TABLE
-from relay_layout.relay.syntax.tree import AttributeValue, RelayType, TensorType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType
+from relay_layout.relay.syntax.tree import AttributeValue
 
 _FAILURES = (
     ArithmeticError,

@@ -7,7 +7,7 @@ from tvm import relax, tirx
 from relay_layout.errors import ModelError
 from relay_layout.ir import as_extent
 from relay_layout.relay.operators.axis_arguments import MOST_DIMENSIONS
-from relay_layout.relay.syntax.tree import FuncType, RelayType, TensorType, TupleType
+from relay_layout.relay.syntax.relay_types import FuncType, RelayType, TensorType, TupleType
 
 MOST_BYTES = 2**46
 """The largest tensor that is accepted, 64 TiB: sizes beyond it overflow rather than fail."""

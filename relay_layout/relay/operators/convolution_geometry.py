@@ -21,7 +21,7 @@ from relay_layout.relay.operators.windows import (
     python_padding,
     windows,
 )
-from relay_layout.relay.syntax.tree import RelayType, TensorType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from relay_layout.relay.operators.windows import (
     reordered,
     windows,
 )
-from relay_layout.relay.syntax.tree import RelayType, TensorType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType
 
 _LOWERED = {"NCHW": "OIHW", "NHWC": "HWIO"}
 """Layouts of the data that are computed as they are, and the layout of the weight there."""

@@ -12,11 +12,11 @@ from relay_layout.relay.operators.operator import extents, numbers_of
 from relay_layout.relay.operators.reshape_codes import prod_of
 
 Entries = np.ndarray
-"""Of dtype object: ints, expressions of extents, and None for what is not known."""
+"""An array of dtype object: ints, expressions of extents, and None for what is not known."""
 
 _MOST_ENTRIES = 64
 _DEEPEST = 64
-"""How far back what an entry is computed of is looked for."""
+"""How many calls deep the operands of an entry are followed."""
 
 
 def known_entries(builder: relax.BlockBuilder, value: Expression, depth: int = _DEEPEST) -> Entries | None:
@@ -40,7 +40,7 @@ def known_entries(builder: relax.BlockBuilder, value: Expression, depth: int = _
 
 
 def whose_shape(builder: relax.BlockBuilder, value: Expression) -> Expression | None:
-    """The tensor whose whole shape a list is; None where it is something else."""
+    """The tensor of which a list is the whole shape; None where it is something else."""
     while isinstance(value, relax.Var):
         value = builder.lookup_binding(value)
         if isinstance(value, relax.Call) and value.op.name == "relax.astype":

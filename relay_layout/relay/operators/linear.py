@@ -13,7 +13,7 @@ from relay_layout.relay.operators.axis_arguments import axis_of
 from relay_layout.relay.operators.normalization import check_vectors, vector_types
 from relay_layout.relay.operators.operator import Operator, Scope, along, extents, rank_of
 from relay_layout.relay.operators.windows import count
-from relay_layout.relay.syntax.tree import RelayType, TensorType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType
 
 
 def _product(left: Expression, right: Expression, given: str | None) -> Expression:

@@ -12,7 +12,7 @@ from relay_layout.relay.operators.axis_arguments import axis_of, integers
 from relay_layout.relay.operators.direct import named_attributes
 from relay_layout.relay.operators.operator import Operator, Scope, extents, rank_of, scalar_like
 from relay_layout.relay.operators.windows import count
-from relay_layout.relay.syntax.tree import RelayType, TensorType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType
 
 _VECTORS = "axis={axis}, epsilon=1e-5, center=True, scale=True"
 

@@ -11,7 +11,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import Expression, constant, dtype_of, is_static, shape_of
 from relay_layout.relay.operators.agreement import Agreement, Equalities
 from relay_layout.relay.operators.attributes import Attributes
-from relay_layout.relay.syntax.tree import RelayType
+from relay_layout.relay.syntax.relay_types import RelayType
 
 MOST_PARTS = 10_000
 """How many tensors an operator may give or take."""

@@ -21,7 +21,7 @@ from relay_layout.relay.operators.quantization import (
     quantize,
     requantize,
 )
-from relay_layout.relay.syntax.tree import RelayType, TensorType
+from relay_layout.relay.syntax.relay_types import RelayType, TensorType
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 _REALS = ("float16", "float32")

@@ -9,7 +9,7 @@ from relay_layout.errors import ModelError
 from relay_layout.ir import with_main
 from relay_layout.relay.exporting import function_to_tree
 from relay_layout.relay.expression import Function, to_relax_function
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import relay_types, tree
 from relay_layout.relay.trees.rebuilding import bind
 
 
@@ -38,8 +38,8 @@ def _name(key: Any) -> str:
     return str(getattr(key, "name_hint", None) or key.name)
 
 
-def _with_batch(parameter: tree.Var, axis: int, batch_size: int) -> tree.TensorType:
+def _with_batch(parameter: tree.Var, axis: int, batch_size: int) -> relay_types.TensorType:
     kind = parameter.type
-    if not isinstance(kind, tree.TensorType) or not 0 <= axis < len(kind.shape):
+    if not isinstance(kind, relay_types.TensorType) or not 0 <= axis < len(kind.shape):
         raise ModelError(f"ChangeBatch: input '{parameter.name}' has no axis {axis}")
-    return tree.TensorType((*kind.shape[:axis], batch_size, *kind.shape[axis + 1 :]), kind.dtype)
+    return relay_types.TensorType((*kind.shape[:axis], batch_size, *kind.shape[axis + 1 :]), kind.dtype)

@@ -72,7 +72,7 @@ def _spatial_widths(pad: relax.Call, layout: Layout) -> list[int] | None:
 
 
 def _pads_alike(name: str, call: relax.Call, pad: relax.Call) -> bool:
-    """Whether what a convolution or pooling pads with is what the padding operator adds."""
+    """Whether a convolution or pooling would pad with the same value as the padding operator."""
     value = float(pad.attrs.pad_value)
     if "_pool" not in name:
         return value == 0.0

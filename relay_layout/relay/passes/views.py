@@ -28,7 +28,7 @@ def merge_views(module: tvm.IRModule) -> tvm.IRModule:
 @mutator
 class _Merger(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> Expression:
-        """A view of what the one before it is of; other calls only get their new arguments."""
+        """A view of a view becomes one of the viewed tensor; other calls only get their new arguments."""
         call = super().visit_call_(call)
         name = operator_name(call)
         if name not in ("permute_dims", "reshape"):
@@ -41,7 +41,7 @@ class _Merger(PyExprMutator):
 
 
 def _reshaped(call: relax.Call, earlier: relax.Call | None) -> Expression:
-    """A reshape to a known shape, of what ``earlier`` is of."""
+    """A reshape to a known shape, of the tensor that the ``earlier`` view is of."""
     shape = shape_of(call)
     if shape is None or not is_static(shape):
         return call

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 BINS = 2048
-"""Of a histogram. Powers of two, so that two neighbours become one when the range doubles."""
+"""Bins of a histogram. Powers of two, so that two neighbours become one when the range doubles."""
 
 _CANDIDATES = 128
 """How many ranges are compared, from the whole one down."""

@@ -8,6 +8,7 @@ from .equality import structurally_equal
 from .json_reader import read_json
 from .params import read_params, read_tensor, write_params
 from .printer import print_expression, print_text
+from .relay_types import FuncType, RelayType, TensorType, TupleType
 from .text_reader import read_expression, read_text
 from .traversal import children, free_variables, module_of_expression, post_order
 from .tree import (
@@ -16,17 +17,13 @@ from .tree import (
     Constant,
     Expression,
     Function,
-    FuncType,
     GlobalVar,
     If,
     Let,
     Module,
-    RelayType,
     Span,
-    TensorType,
     Tuple,
     TupleGetItem,
-    TupleType,
     Var,
 )
 

@@ -7,24 +7,21 @@ from .attribute_kinds import BOOLEAN, DATA_TYPE, DOUBLE, INTEGER, NODE, TEXT, De
 from .attribute_table import declaration, is_attributes
 from .json_nodes import NodeTable
 from .json_view import Attributes, NodeView, Operator, Pairs, Unsupported
+from .relay_types import MAX_TYPE_NESTING, FuncType, TensorType, TupleType
 from .source import decode, shorten
 from .traversal import module_of_expression
 from .tree import (
     EXPRESSIONS,
-    MAX_TYPE_NESTING,
     AttributeValue,
     Call,
     Constant,
     Function,
-    FuncType,
     GlobalVar,
     If,
     Let,
     Module,
-    TensorType,
     Tuple,
     TupleGetItem,
-    TupleType,
     Var,
 )
 

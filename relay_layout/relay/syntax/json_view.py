@@ -7,8 +7,9 @@ from relay_layout.errors import ModelError
 
 from . import data_types
 from .json_nodes import NodeTable
+from .relay_types import TYPES, RelayType
 from .source import shorten
-from .tree import EXPRESSIONS, TYPES, AttributeValue, Expression, RelayType, Var
+from .tree import EXPRESSIONS, AttributeValue, Expression, Var
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from relay_layout.errors import ModelError
 from .lexer import OPERATOR_NAME, VARIABLE_NAME
 from .literals import print_float, print_scalar
 from .metadata_writer import MetadataWriter
+from .relay_types import written_tuple
 from .source import shorten
 from .text_reader import RESERVED_NAMES
 from .trampoline import Step, run
@@ -28,7 +29,6 @@ from .tree import (
     Tuple,
     TupleGetItem,
     Var,
-    written_tuple,
 )
 
 # The reader counts some of what is written on one line as well.

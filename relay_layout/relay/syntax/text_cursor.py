@@ -9,8 +9,9 @@ from . import data_types
 from .lexer import Token, describe, tokenize
 from .literals import LiteralError, parse_number
 from .metadata_section import MetadataSection
+from .relay_types import MAX_TYPE_NESTING, FuncType, RelayType, TensorType, TupleType
 from .source import Source
-from .tree import MAX_TYPE_NESTING, AttributeValue, FuncType, RelayType, TensorType, TupleType
+from .tree import AttributeValue
 
 # A tensor's size in bytes must fit a signed 64-bit integer, whatever its data type.
 _MAX_ELEMENTS = 2**59

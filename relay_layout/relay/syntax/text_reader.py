@@ -6,13 +6,13 @@ import numpy as np
 
 from .lexer import Token, describe
 from .metadata_section import refers_to_attributes
+from .relay_types import MAX_TYPE_NESTING, RelayType
 from .source import Source, decode, shorten
 from .text_cursor import Cursor, read_attribute, read_type
 from .trampoline import Step, run
 from .traversal import module_of_expression
 from .tree import (
     MAX_EXPRESSION_NESTING,
-    MAX_TYPE_NESTING,
     AttributeValue,
     Call,
     Constant,
@@ -22,7 +22,6 @@ from .tree import (
     If,
     Let,
     Module,
-    RelayType,
     Tuple,
     TupleGetItem,
     Var,

@@ -1,7 +1,7 @@
 """The syntax tree of Relay modules.
 
 Expressions form a graph: a subexpression that is used twice is one object, and objects are told apart by
-identity, never by value.  Types and global variables are plain values.  Nothing here recurses, because a
+identity, never by value.  Global variables are plain values, like types.  Nothing here recurses, because a
 network is a chain of thousands of nodes.
 """
 
@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MAX_TYPE_NESTING = 64
-"""How deep types and attribute values may nest; the readers refuse more, so comparing them may recurse."""
+from .relay_types import RelayType
 
 MAX_EXPRESSION_NESTING = 200
 """How deep Relay text may nest parentheses, calls, functions and branches.  Chains of `%n = ...;` and of
@@ -27,62 +26,6 @@ class Span(NamedTuple):
 
     line: int
     column: int
-
-
-def written_tuple(fields: Sequence[str]) -> str:
-    """Fields as Relay text has a tuple of them."""
-    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    """A tensor: one entry per dimension, None where the size is unknown (`?`); a scalar has none.
-
-    Types are printed as Relay text has them.
-    """
-
-    shape: tuple[int | None, ...]
-    dtype: str
-
-    def __str__(self) -> str:
-        return f"Tensor[({', '.join(self.written_shape)}), {self.dtype}]" if self.shape else self.dtype
-
-    @property
-    def written_shape(self) -> list[str]:
-        """Each dimension as Relay text has it."""
-        return ["?" if extent is None else str(extent) for extent in self.shape]
-
-    @property
-    def concrete_shape(self) -> tuple[int, ...]:
-        """The shape where it is known in full; ValueError where it is not."""
-        known = tuple(extent for extent in self.shape if extent is not None)
-        if len(known) != len(self.shape):
-            raise ValueError("the shape of a type has unknown dimensions")
-        return known
-
-
-@dataclass(frozen=True, slots=True)
-class TupleType:
-    """A tuple of types."""
-
-    fields: tuple[RelayType, ...]
-
-    def __str__(self) -> str:
-        return written_tuple(list(map(str, self.fields)))
-
-
-@dataclass(frozen=True, slots=True)
-class FuncType:
-    """The type of a function."""
-
-    parameters: tuple[RelayType, ...]
-    result: RelayType
-
-    def __str__(self) -> str:
-        return f"fn ({', '.join(map(str, self.parameters))}) -> {self.result}"
-
-
-RelayType = TensorType | TupleType | FuncType
 
 
 @dataclass(frozen=True)
@@ -437,9 +380,6 @@ Expression = Var | GlobalVar | Constant | Call | Tuple | TupleGetItem | Let | If
 
 EXPRESSIONS = (Var, GlobalVar, Constant, Call, Tuple, TupleGetItem, Let, If, Function)
 """The classes of :data:`Expression`, for `isinstance`."""
-
-TYPES = (TensorType, TupleType, FuncType)
-"""The classes of :data:`RelayType`, for `isinstance`."""
 
 AttributeValue = (
     None | bool | int | float | str | tuple["AttributeValue", ...] | Mapping[str, "AttributeValue"] | Constant

@@ -30,7 +30,7 @@ _WIDENING = 4
 def get_net(
     densenet_size: int, classes: int, batch_size: int, image_shape: tuple[int, int, int], dtype: str
 ) -> Function:
-    """The network of a size. ValueError for one that there is not."""
+    """The network of a size. ValueError for an unknown one."""
     if densenet_size not in _SIZES:
         raise ValueError(f"the sizes of DenseNet are {', '.join(map(str, _SIZES))}, not {densenet_size}")
     features, growth, blocks = _SIZES[densenet_size]

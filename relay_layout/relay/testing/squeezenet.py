@@ -25,7 +25,7 @@ def get_net(
     version: str,
     dtype: str,
 ) -> Function:
-    """The network of a version. ValueError for one that there is not."""
+    """The network of a version. ValueError for an unknown one."""
     if version not in _VERSIONS:
         raise ValueError(f"the versions of SqueezeNet are {' and '.join(_VERSIONS)}, not {version}")
     channels, kernel, padding, pools = _VERSIONS[version]

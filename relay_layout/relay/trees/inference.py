@@ -11,15 +11,15 @@ from weakref import WeakKeyDictionary
 from relay_layout.errors import ModelError
 from relay_layout.relay.importing.function import FunctionImporter
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.syntax import free_variables, tree
+from relay_layout.relay.syntax import free_variables, relay_types, tree
 
-_KNOWN: WeakKeyDictionary[Any, tree.RelayType] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Any, relay_types.RelayType] = WeakKeyDictionary()
 """Types found so far, for as long as their expressions live; also those that operators tell of variables."""
 
 _LABEL = "expression"
 
 
-def type_of(root: tree.Expression) -> tree.RelayType:
+def type_of(root: tree.Expression) -> relay_types.RelayType:
     """The type of an expression whose free variables have types, or get them from operators.
 
     Remembered with each of its parts, so that asking while a network grows stays cheap. ModelError where
@@ -42,11 +42,11 @@ def type_of(root: tree.Expression) -> tree.RelayType:
     return found
 
 
-def _known(expression: tree.Expression) -> tree.RelayType | None:
+def _known(expression: tree.Expression) -> relay_types.RelayType | None:
     if isinstance(expression, tree.Var) and expression.type is not None:
         return expression.type
     if isinstance(expression, tree.Constant):
-        return tree.TensorType(expression.data.shape, str(expression.data.dtype))
+        return relay_types.TensorType(expression.data.shape, str(expression.data.dtype))
     return _KNOWN.get(expression)
 
 
@@ -69,11 +69,11 @@ def _flat(arguments: Sequence[tree.Expression]) -> list[tree.Expression]:
     return flat
 
 
-def _infer(expression: tree.Expression) -> tree.RelayType:
+def _infer(expression: tree.Expression) -> relay_types.RelayType:
     if isinstance(expression, tree.Var):
         raise ModelError(f"%{expression.name} is declared without a type, and nothing tells one")
     if isinstance(expression, tree.Tuple):
-        return tree.TupleType(tuple(type_of(entry) for entry in expression.fields))
+        return relay_types.TupleType(tuple(type_of(entry) for entry in expression.fields))
     if isinstance(expression, tree.TupleGetItem):
         return _field(type_of(expression.tuple_value), expression.index)
     if isinstance(expression, tree.Function):
@@ -87,28 +87,28 @@ def _infer(expression: tree.Expression) -> tree.RelayType:
     return _whole(tree.Function(free_variables(expression), expression)).result
 
 
-def _field(kind: tree.RelayType, index: int) -> tree.RelayType:
-    if not isinstance(kind, tree.TupleType):
+def _field(kind: relay_types.RelayType, index: int) -> relay_types.RelayType:
+    if not isinstance(kind, relay_types.TupleType):
         raise ModelError(f"field {index} is taken of what is not a tuple")
     if not 0 <= index < len(kind.fields):
         raise ModelError(f"field {index} is taken of a tuple of {len(kind.fields)}")
     return kind.fields[index]
 
 
-def _function_type(function: tree.Function) -> tree.FuncType:
+def _function_type(function: tree.Function) -> relay_types.FuncType:
     captured = free_variables(function)
     kind = _whole(tree.Function((*captured, *function.params), function.body))
-    return tree.FuncType(kind.parameters[len(captured) :], kind.result)
+    return relay_types.FuncType(kind.parameters[len(captured) :], kind.result)
 
 
-def _is_static(kind: tree.RelayType | None) -> bool:
+def _is_static(kind: relay_types.RelayType | None) -> bool:
     """Whether a variable of the type can stand for the operand: unknown extents lose that they are equal."""
-    if isinstance(kind, tree.TupleType):
+    if isinstance(kind, relay_types.TupleType):
         return all(_is_static(entry) for entry in kind.fields)
-    return kind is None or (isinstance(kind, tree.TensorType) and None not in kind.shape)
+    return kind is None or (isinstance(kind, relay_types.TensorType) and None not in kind.shape)
 
 
-def _call_type(call: tree.Call) -> tree.RelayType:
+def _call_type(call: tree.Call) -> relay_types.RelayType:
     """The type of an operator's call, with variables for its operands."""
     parameters: dict[tree.Var, None] = {}
 
@@ -127,7 +127,7 @@ def _call_type(call: tree.Call) -> tree.RelayType:
     return _whole(tree.Function(tuple(parameters), body)).result
 
 
-def _whole(function: tree.Function) -> tree.FuncType:
+def _whole(function: tree.Function) -> relay_types.FuncType:
     """The type of a function without free variables; variables without a type learn theirs."""
     typed = tuple(
         tree.Var(parameter.name, _known(parameter)) if parameter.type is None else parameter
@@ -141,4 +141,4 @@ def _whole(function: tree.Function) -> tree.FuncType:
         if parameter.type is None:
             _KNOWN[parameter] = kind
     # The type of the function itself does not say what extents are that are computed in it.
-    return tree.FuncType(kinds, to_relay(imported.body.body.ty))
+    return relay_types.FuncType(kinds, to_relay(imported.body.body.ty))

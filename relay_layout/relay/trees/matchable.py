@@ -7,7 +7,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import body_to_tree, function_to_tree
 from relay_layout.relay.expression import as_expression
-from relay_layout.relay.syntax import post_order, tree
+from relay_layout.relay.syntax import post_order, relay_types, tree
 from relay_layout.relay.trees.rebuilding import rebuilt
 
 
@@ -64,7 +64,7 @@ def _has_last_channels(call: tree.Call) -> bool:
 def _is_vector(expression: tree.Expression) -> bool:
     """Whether it has one dimension, and more than one element that a sum would repeat."""
     kind = expression.checked_type if _rank(expression) == 1 else None
-    return isinstance(kind, tree.TensorType) and kind.shape[0] != 1
+    return isinstance(kind, relay_types.TensorType) and kind.shape[0] != 1
 
 
 def _axis(axis: int) -> dict[str, tree.AttributeValue]:
@@ -76,4 +76,4 @@ def _rank(expression: tree.Expression) -> int | None:
         kind = expression.checked_type
     except ModelError:
         return None
-    return len(kind.shape) if isinstance(kind, tree.TensorType) else None
+    return len(kind.shape) if isinstance(kind, relay_types.TensorType) else None

@@ -80,9 +80,9 @@ def make_weights() -> dict[str, Array]:
     return arrays
 
 
-def refusal(path: Path, *, verify: bool = True) -> str:
+def refusal(path: Path) -> str:
     with pytest.raises(ArtifactError) as caught:
-        read_artifact(path, verify=verify)
+        read_artifact(path)
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and message.count("\n") == 0
     return message

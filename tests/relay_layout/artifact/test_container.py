@@ -21,18 +21,17 @@ from relay_layout.errors import ArtifactError, InputError
 def test_round_trip(tmp_path: Path) -> None:
     path, manifest, weights = tmp_path / "model.rla", make_manifest(), make_weights()
     write(path, manifest, LIBRARY, weights)
-    for verify in (True, False):
-        loaded = read_artifact(path, verify=verify)
-        assert loaded.path == str(path)
-        ((build,), (content,)) = loaded.manifest.builds, loaded.contents
-        assert bytes(content.library) == LIBRARY and memoryview(content.library).readonly
-        assert replace(loaded.manifest, sections=(), builds=(replace(build, weights=()),)) == manifest
-        assert [section.name for section in loaded.manifest.sections] == ["library wide", "weights"]
-        assert list(content.weights) == list(weights)
-        for name, array in weights.items():
-            view = content.weights[name]
-            assert view.dtype == array.dtype.newbyteorder("<") and view.shape == array.shape
-            np.testing.assert_array_equal(view, array)
+    loaded = read_artifact(path)
+    assert loaded.path == str(path)
+    ((build,), (content,)) = loaded.manifest.builds, loaded.contents
+    assert bytes(content.library) == LIBRARY and memoryview(content.library).readonly
+    assert replace(loaded.manifest, sections=(), builds=(replace(build, weights=()),)) == manifest
+    assert [section.name for section in loaded.manifest.sections] == ["library wide", "weights"]
+    assert list(content.weights) == list(weights)
+    for name, array in weights.items():
+        view = content.weights[name]
+        assert view.dtype == array.dtype.newbyteorder("<") and view.shape == array.shape
+        np.testing.assert_array_equal(view, array)
 
 
 def test_several_builds(double: Path) -> None:

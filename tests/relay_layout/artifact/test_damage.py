@@ -39,9 +39,7 @@ def test_every_flipped_byte_is_found(either: Path) -> None:
 def test_every_truncation_is_found(either: Path) -> None:
     for length in range(either.stat().st_size - 1, -1, -1):
         os.truncate(either, length)
-        for verify in (True, False):
-            message = refusal(either, verify=verify)
-            assert "truncated" in message
+        assert "truncated" in refusal(either)
 
 
 def test_random_mutations_are_found(either: Path) -> None:
@@ -67,19 +65,6 @@ def test_random_mutations_are_found(either: Path) -> None:
         if data != whole:
             either.write_bytes(data)
             refusal(either)
-
-
-def test_without_verification_only_contents_go_unread(small: Path) -> None:
-    whole = small.read_bytes()
-    weights = read_artifact(small).manifest.sections[1]
-    damaged = bytearray(whole)
-    damaged[weights.offset] ^= 1
-    small.write_bytes(damaged)
-    assert read_artifact(small, verify=False).contents[0].weights["w"][0] == 1
-    damaged = bytearray(whole)
-    damaged[-1] ^= 1
-    small.write_bytes(damaged)
-    assert "damaged in section manifest" in refusal(small, verify=False)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from relay_layout.bench import history
 from relay_layout.bench.history import changes, check_comparable, format_changes, load, save
 from relay_layout.bench.peers import OURS
 from relay_layout.errors import InputError
@@ -140,10 +141,10 @@ def test_other_files(content: str, message: str, folder: Path) -> None:
     ],
 )
 def test_times_that_say_nothing_of_each_other(
-    changed: dict[str, Any], threads: int, message: str, folder: Path
+    changed: dict[str, Any], threads: int, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save("b.json", result(m={OURS: peer(1.0)}))
-    machine: Any = {**MACHINE, **changed}
+    monkeypatch.setattr(history, "describe_machine", lambda: {**MACHINE, **changed})
     with pytest.raises(InputError) as error:
-        check_comparable("b.json", load("b.json"), threads, machine)
+        check_comparable("b.json", load("b.json"), threads)
     assert str(error.value) == message

@@ -97,7 +97,6 @@ def test_a_model_without_images_is_refused(relu_model: WriteRelu, tmp_path: Path
 def test_inputs_are_the_same_every_time(relu_model: WriteRelu) -> None:
     path = relu_model(2, 3)
     np.testing.assert_array_equal(make_inputs(path)["x"], make_inputs(path)["x"])
-    assert not np.array_equal(make_inputs(path)["x"], make_inputs(path, seed=1)["x"])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from relay_layout.artifact import Condition, Quantization, read_artifact, write_
 from relay_layout.deployment import export_folder
 from relay_layout.deployment.description import sealed
 from relay_layout.errors import ArtifactError, InputError
-from topi_ext.whole_file import replaced
+from topi_ext.files.whole_file import replaced
 
 STATIC = """def @main(%x: Tensor[(2, 3, 9, 7), float32], %w: Tensor[(5, 3, 3, 3), float32]) {
   %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1]);

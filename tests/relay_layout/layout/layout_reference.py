@@ -56,16 +56,16 @@ def reference_index(layout: Layout, logical: Mapping[str, int]) -> tuple[int, ..
     return tuple(index)
 
 
-def place(logical: np.ndarray, order: str, layout: Layout, pad_value: int) -> np.ndarray:
+def place(logical: np.ndarray, order: str, layout: Layout) -> np.ndarray:
     """The array of ``layout``, one element at a time."""
-    result = np.full(layout.shape(logical.shape, order), pad_value, dtype=logical.dtype)
+    result = np.zeros(layout.shape(logical.shape, order), logical.dtype)
     for index in np.ndindex(logical.shape):
         result[reference_index(layout, dict(zip(order, index, strict=True)))] = logical[index]
     return result
 
 
 def numbered(shape: Sequence[int]) -> np.ndarray:
-    """Elements 1, 2, ...: 0 and negative numbers are free for padding."""
+    """Elements 1, 2, ...: 0 is free for padding."""
     return np.arange(1, prod(shape) + 1).reshape(shape)
 
 

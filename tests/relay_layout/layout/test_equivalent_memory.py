@@ -15,7 +15,7 @@ from tests.relay_layout.layout.layout_reference import Symbol, cases, numbered, 
 
 def same_buffer(src: Layout, dst: Layout, shape: Sequence[int], order: str) -> bool:
     """The definition: the same bytes, the padding being told from the elements."""
-    first, second = (place(numbered(shape), order, layout, 0).ravel() for layout in (src, dst))
+    first, second = (place(numbered(shape), order, layout).ravel() for layout in (src, dst))
     return np.array_equal(first, second)
 
 
@@ -56,7 +56,7 @@ def test_equivalent_memory_agrees_with_the_definition_on_all_small_cases() -> No
     all_layouts = [Layout.parse(text) for text in texts]
     agreed = {True: 0, False: 0}
     for shape in itertools.product(range(6), (0, 1, 2, 3, 4, 6, 8, 12)):
-        buffers = {layout: place(numbered(shape), "NC", layout, 0).ravel() for layout in all_layouts}
+        buffers = {layout: place(numbered(shape), "NC", layout).ravel() for layout in all_layouts}
         for src, dst in itertools.combinations_with_replacement(all_layouts, 2):
             expected = np.array_equal(buffers[src], buffers[dst])
             assert equivalent_memory(src, dst, shape, "NC") is expected, (src, dst, shape)

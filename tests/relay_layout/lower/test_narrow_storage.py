@@ -15,10 +15,10 @@ from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.host import cpu_features
 from relay_layout.lower.legalize.convolutions import stored_weight
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.narrow_storage import narrow_intermediates
 from relay_layout.targets import resolve_target
 from relay_layout.targets.matrix_products import product_workload
+from tests.legalizing import legalized
 from tests.relax_modules import main_of
 from topi_ext.compute.boxes import suppress_every_class
 
@@ -185,7 +185,7 @@ def test_coordinates_stay_float32() -> None:
         doubled = builder.emit(relax.op.multiply(image, image))
         sampled = builder.emit(relax.op.image.grid_sample(doubled, grid))
         builder.result = relax.op.exp(sampled)
-    lowered = relax.transform.LegalizeOps(legalization_map())(builder.finalize())
+    lowered = legalized(builder.finalize())
     module = narrow_intermediates(lowered, "float16")
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
     # The grid, then the image, its pixels, what is sampled, and that with channels first.

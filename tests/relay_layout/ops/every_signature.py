@@ -13,9 +13,9 @@ from tvm import relax
 from relay_layout.choice.solver import Solution
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.ops import TABLE, ConvolutionLayouts, Signature, Wanted, unchanged
 from relay_layout.rewrite.rewriter import rewrite
+from tests.legalizing import legalized
 from tests.relax_modules import main_of
 
 Emit = Callable[..., Any]
@@ -127,7 +127,7 @@ def run_functions(
     )
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
     with target:
-        module = relax.transform.LegalizeOps(legalization_map())(module)
+        module = legalized(module)
     machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
     for name in names:
         result = machine[name](*[tvm.runtime.tensor(one) for one in inputs])

@@ -8,11 +8,12 @@ import tvm_ffi
 from relay_layout import relay
 from relay_layout.errors import ModelError
 from relay_layout.relay.syntax import read_text, structurally_equal, tree
+from relay_layout.relay.syntax.relay_types import FuncType, TensorType, TupleType
 
 
 def type_of(expression: tree.Expression) -> tuple[tuple[int | None, ...], str]:
     kind = expression.checked_type
-    assert isinstance(kind, tree.TensorType)
+    assert isinstance(kind, TensorType)
     return kind.shape, kind.dtype
 
 
@@ -86,7 +87,7 @@ def test_const_dtypes(value, dtype, expected):
 
 def test_attributes_take_dtypes_without_bits():
     cast = relay.cast(relay.var("x", shape=(2,)), "int")
-    assert cast.checked_type == tree.TensorType((2,), "int32")
+    assert cast.checked_type == TensorType((2,), "int32")
 
 
 def test_const_keeps_the_dtype_of_a_tensor_and_copies_it():
@@ -113,11 +114,14 @@ def test_const_refuses_text():
 @pytest.mark.parametrize(
     ("variable", "kind"),
     [
-        (relay.var("x", shape=(1, relay.Any(), np.int64(3))), tree.TensorType((1, None, 3), "float32")),
-        (relay.var("x", relay.TensorType([2], "int8")), tree.TensorType((2,), "int8")),
-        (relay.var("x", "int32"), tree.TensorType((), "int32")),
-        (relay.var("x", "uint"), tree.TensorType((), "uint32")),
-        (relay.var("x", shape=(2,), dtype="float"), tree.TensorType((2,), "float32")),
+        (
+            relay.var("x", shape=(1, relay.Any(), np.int64(3))),
+            TensorType((1, None, 3), "float32"),
+        ),
+        (relay.var("x", relay.TensorType([2], "int8")), TensorType((2,), "int8")),
+        (relay.var("x", "int32"), TensorType((), "int32")),
+        (relay.var("x", "uint"), TensorType((), "uint32")),
+        (relay.var("x", shape=(2,), dtype="float"), TensorType((2,), "float32")),
         (relay.var("x", shape=(tvm.tirx.Var("n", "int64"), tvm.tirx.IntImm("int64", 4))), None),
         (relay.var("x"), None),
     ],
@@ -125,7 +129,7 @@ def test_const_refuses_text():
 )
 def test_var(variable, kind):
     if variable.type is not None and kind is None:
-        kind = tree.TensorType((None, 4), "float32")
+        kind = TensorType((None, 4), "float32")
     assert variable.type_annotation == kind
     assert variable.name_hint == "x"
 
@@ -198,8 +202,8 @@ def test_a_variable_that_nothing_types_has_no_type():
 def test_types_of_tuples_functions_branches_and_unknown_extents():
     x = relay.var("x", shape=(relay.Any(), 4))
     assert type_of(relay.reshape(x * x, (-1, 2))) == ((None, 2), "float32")
-    assert relay.Function([x], relay.Tuple([x, x])).checked_type == tree.FuncType(
-        (x.type,), tree.TupleType((x.type, x.type))
+    assert relay.Function([x], relay.Tuple([x, x])).checked_type == FuncType(
+        (x.type,), TupleType((x.type, x.type))
     )
     assert type_of(relay.If(relay.var("c", "bool"), x, -x)) == ((None, 4), "float32")
 

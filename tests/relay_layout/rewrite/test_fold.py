@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 import relay_layout
-from relay_layout import arithmetic
+from relay_layout import constant_arithmetic
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, constant, constant_array
 from relay_layout.rewrite.canonicalize import canonicalize
@@ -116,7 +116,7 @@ def test_others_are_left(build: object) -> None:
 
 
 def test_products_of_many_multiplications_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "LARGEST_PRODUCT", 11)
+    monkeypatch.setattr(constant_arithmetic, "LARGEST_PRODUCT", 11)
     product = result_of(lambda value: relax.op.matmul(value, relax.op.permute_dims(value, [0, 2, 1])))
     assert isinstance(product, tvm.relax.Call)
 

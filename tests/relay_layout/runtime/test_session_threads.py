@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tvm
 
 import relay_layout
 from relay_layout import host
 from relay_layout.errors import InputError
 from relay_layout.runtime import session as session_module
+from relay_layout.runtime import threads as threads_module
 from tests.relay_layout.runtime.random_arrays import randoms
 
 
@@ -67,10 +67,10 @@ def test_threads_do_not_disturb_each_other(artifact: Path, shared: bool) -> None
 def test_each_session_keeps_its_number_of_threads(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pool that TVM has for every calling thread, where libraries have none of their own."""
     monkeypatch.setattr(session_module, "set_own_threads", lambda library, count: False)
-    monkeypatch.setattr(session_module, "cpu_count", lambda: 2)
+    monkeypatch.setattr(threads_module, "cpu_count", lambda: 2)
     set_to: list[int] = []
-    original = session_module.set_threads
-    monkeypatch.setattr(session_module, "set_threads", lambda count: (set_to.append(count), original(count)))
+    original = threads_module.set_threads
+    monkeypatch.setattr(threads_module, "set_threads", lambda count: (set_to.append(count), original(count)))
     sessions = [relay_layout.load(artifact, threads=threads) for threads in (1, 2)]
     image = {"input": randoms(0, 1, 3, 64, 64)}
 
@@ -151,9 +151,3 @@ def test_a_process_ends_while_a_daemon_runs_a_session(artifact: Path) -> None:
         words = [sys.executable, "-c", BUSY_AT_THE_END, str(artifact)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "(1, 1000)\n", "")
-
-
-def test_a_library_without_threads_has_those_of_tvm() -> None:
-    x = tvm.te.placeholder((4,), name="x")
-    kernel = tvm.te.create_prim_func([x, tvm.te.compute((4,), lambda i: x[i] + 1, name="y")])
-    assert not session_module.set_own_threads(tvm.compile(kernel, target="llvm").mod, 2)

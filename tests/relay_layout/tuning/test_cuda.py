@@ -22,7 +22,7 @@ from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import gemm_us
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.measuring import gpu_workers
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.options import TuneOptions

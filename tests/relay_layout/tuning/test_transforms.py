@@ -17,7 +17,7 @@ from relay_layout.tuning.transforms import (
     transform_function,
 )
 from tests import layout_graphs
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.measuring.workers import build, named
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")

@@ -10,7 +10,7 @@ import pytest
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import ModelTasks
 from relay_layout.tuning.turns import MOST_PLANS, TRANSFORMS_SHARE, Turns
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.record import TransformRecord, TuningRecord

@@ -20,6 +20,7 @@ from kernel_harness import (
     apply_rules,
     check_kernel,
     compile_function,
+    convolution_rule,
     host_cpus,
     integers,
     prim_func,
@@ -34,7 +35,6 @@ from tvm.target import Target
 from topi_ext.compute import conv2d
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.rules.convolution import Convolution
 from topi_ext.schedule.cpu.direct import schedule_convolution
 
 CPU = host_cpus()[-1]
@@ -288,7 +288,7 @@ def test_dtypes(layouts: dict[str, Any], dtype: str, out_dtype: str) -> None:
     inputs = [pack(data, "NCHW", data_layout), pack(weight, "OIHW", kernel_layout)]
     tensors = [te.placeholder(array.shape, dtype) for array in inputs]
     func = prim_func([*tensors, conv2d(*tensors, padding=(1, 1, 1, 1), out_dtype=out_dtype, **layouts)])
-    scheduled_by(Convolution(), func, target_for(CPU))
+    scheduled_by(convolution_rule(target_for(CPU)), func, target_for(CPU))
     expected = pack(convolve(data, weight, padding=(1, 1, 1, 1)), "NCHW", layouts.get("out_layout", "NCHW"))
     check_kernel(func, target_for(CPU), inputs, expected.astype(out_dtype))
 
@@ -386,7 +386,7 @@ def _followed(
 def test_what_else_the_function_holds_is_right_too(kind: str) -> None:
     tensors, inputs, expected = surroundings(kind)
     func = prim_func(tensors)
-    scheduled_by(Convolution(), func, target_for(CPU))
+    scheduled_by(convolution_rule(target_for(CPU)), func, target_for(CPU))
     check_kernel(func, target_for(CPU), inputs, expected, case=kind)
 
 
@@ -397,7 +397,7 @@ def test_two_results_of_one_convolution() -> None:
     data, weight = (te.placeholder(array.shape) for array in inputs)
     result = conv2d(data, weight, padding=case.padding, **BLOCKED)
     both = prim_func([data, weight, result, topi.nn.relu(result)])
-    scheduled = scheduled_by(Convolution(), both, target_for(CPU)).mod["main"]
+    scheduled = scheduled_by(convolution_rule(target_for(CPU)), both, target_for(CPU)).mod["main"]
     library = compile_function(scheduled, target_for(CPU))
     for _ in range(20):
         arguments = [tvm.runtime.tensor(array) for array in (*inputs, expected * 0, expected * 0)]
@@ -424,9 +424,9 @@ def test_symbolic_images_go_to_the_next_rule(extent: str) -> None:
 def test_other_functions_and_targets_are_not_taken() -> None:
     data = te.placeholder((4, 4))
     plain = prim_func([data, topi.nn.relu(data)])
-    assert Convolution().apply(plain, target_for(CPU), False) is None
+    assert convolution_rule(target_for(CPU)).apply(plain, target_for(CPU), False) is None
     func, _, _ = convolution_function(ConvolutionCase(1, 16, 16, 4, 4, (3, 3), **BLOCKED))
-    assert Convolution().apply(func, Target("c"), False) is None
+    assert convolution_rule(target_for(CPU)).apply(func, Target("c"), False) is None
 
 
 def test_knobs_that_do_not_fit_never_reach_the_loops() -> None:

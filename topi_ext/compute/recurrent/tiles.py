@@ -65,13 +65,13 @@ class Tile:
     sums: int
 
     def span(self, gates: int, parts: int) -> int:
-        """Of how many of a state's ``parts`` that many gates are taken at once."""
+        """With how many of a state's ``parts`` that many gates are taken at once."""
         if self.rows > 1:
             return 1
         return max(1, min(parts, self.sums // (gates * self.registers)))
 
     def portion(self, gates: int) -> int:
-        """Of how many ``gates`` the sums of several sequences are kept at once; a divisor."""
+        """For how many ``gates`` the sums of several sequences are kept at once; a divisor."""
         return next(size for size in range(min(self.gates, gates), 0, -1) if gates % size == 0)
 
 

@@ -67,12 +67,6 @@ def device_passes() -> list[tvm.transform.Pass]:
 tirx.register_tir_pipeline(PIPELINE, _pipeline)
 
 
-def compile_kernel(func: tirx.PrimFunc, multiprocessor: Multiprocessor) -> tuple[str, Cubin]:
-    """A scheduled function as CUDA source and machine code."""
-    source = cuda_source(func, multiprocessor)
-    return source, compile_cubin(source, multiprocessor.arch)
-
-
 def machine_code_of(built: Any, arch: str) -> dict[str, Cubin]:
     """The machine code of every CUDA module within what TVM built, by the digest of its source."""
     found: dict[str, Cubin] = {}

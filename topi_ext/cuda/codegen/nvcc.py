@@ -16,7 +16,7 @@ import tvm_ffi
 
 from topi_ext.cuda.codegen.nvrtc import Nvrtc, compile_with, find_nvrtc, first_error
 from topi_ext.errors import CudaError
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 
 # What the callback raises goes through TVM, which gives back as they were only the exceptions that it knows.
 tvm_ffi.register_error(CudaError)

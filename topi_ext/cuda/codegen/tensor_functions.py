@@ -52,5 +52,5 @@ def operand(shape: tuple[int, ...], dtype: str, scope: str, *, by_rows: bool = F
 
 
 def pointer_to(shared: Any, dtype: str, extent: Any, mask: int = 1) -> Any:
-    """That of an access to ``extent`` elements from an operand's first on; ``mask`` 1 reads, 2 writes."""
+    """A pointer to ``extent`` elements from an operand's first on; ``mask`` 1 reads, 2 writes."""
     return T.tvm_access_ptr(T.type_annotation(dtype), shared.data, shared.elem_offset, extent, mask)

@@ -33,7 +33,7 @@ MOST_BOX, MOST_STEP = 256, 8
 """Rows of a box, and pixels from one to the next."""
 
 MOST_OFFSET = 255
-"""Of a tap from the first one, in pixels along either axis."""
+"""The largest distance of a tap from the first one, in pixels along either axis."""
 
 CORNERS = range(-128, 128)
 """How far the box of first taps may begin or end from the image's borders."""
@@ -103,7 +103,7 @@ def is_pointwise(workload: GemmConvolution) -> bool:
 
 
 def data_map(workload: GemmConvolution, block_m: int, block_k: int) -> TiledMap | WindowMap:
-    """That of the data, of which a tile is ``block_m`` pixels of the result and ``block_k`` of the depth."""
+    """The map of the data: a tile is ``block_m`` pixels of the result and ``block_k`` of the depth."""
     channels, dtype, box = workload.in_channels, workload.data_dtype, (block_k, block_m)
     if is_pointwise(workload):
         return TiledMap(dtype, (channels, workload.rows), box)
@@ -118,7 +118,7 @@ def data_map(workload: GemmConvolution, block_m: int, block_k: int) -> TiledMap 
 
 
 def weight_map(workload: GemmConvolution, packed: tuple[int, int], block_n: int, block_k: int) -> TiledMap:
-    """That of packed weights of so many columns and so much depth."""
+    """The map of packed weights of so many columns and so much depth."""
     columns, depth = packed
     return TiledMap(workload.weight_dtype, (depth, workload.groups * columns), (block_k, block_n))
 

@@ -26,7 +26,7 @@ GROUP = 4
 GROUP_ROWS = GROUP * SIDE
 
 MOST_COLUMNS = 256
-"""Of one instruction; SIDE is the step."""
+"""The most columns of one instruction; SIDE is the step."""
 
 PATTERN_ROWS = 8
 """Rows after which the permutation begins anew: tiles lie at multiples of as many."""

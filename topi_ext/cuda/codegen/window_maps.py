@@ -19,7 +19,7 @@ upper corner's, steps along columns and rows, channels and pixels of a tile, swi
 
 _RANK = 4
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
-"""Of a CUtensorMap."""
+"""Size and alignment of a CUtensorMap."""
 _DTYPES = {"uint8": 0, "int8": 0, "float16": 6, "float32": 7}
 """CUtensorMapDataType."""
 

@@ -20,7 +20,7 @@ FEWEST_LANES = 4
 """With fewer on a row, threads of a warp would read far from each other."""
 
 THREADS = 256
-"""Of a block at most."""
+"""The most threads of a block."""
 
 MOST_UNROLLED = 16
 """Vectors of a row that a lane asks for at once at most; of a longer row its loop stays one."""

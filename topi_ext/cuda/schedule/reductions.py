@@ -30,10 +30,10 @@ FEW_PIXELS = 64
 """Pixels of the result, of all images: threads would be few if each had one of them."""
 
 THREADS = 128
-"""Of a block whose threads walk windows."""
+"""Threads of a block that walk windows."""
 
 MOST_THREADS, FEW_THREADS = 1024, 256
-"""Of an image's block: large images have pixels for more."""
+"""Threads of an image's block: large images have pixels for more."""
 
 LARGE_IMAGE = 512
 """Pixels."""

@@ -13,7 +13,7 @@ from topi_ext.divisors import largest_divisor
 from topi_ext.schedule.blocks import child_blocks, loop_extent, open_schedule
 
 WARPS = 4
-"""Of a block at most."""
+"""The most warps of a block."""
 
 ASKED = 8
 """Vectors of weights that a lane asks for at once at most."""

@@ -126,9 +126,7 @@ def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[i
 
 
 def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
-    """Of a comparison of a variable with a constant: the variable, and the values from which on it
-    changes.
-    """
+    """The variable of a comparison with a constant, and the values from which on the outcome changes."""
     if not isinstance(condition, tirx.LE | tirx.LT | tirx.EQ):
         return []
     left, right = condition.a, condition.b

@@ -166,7 +166,7 @@ class _Tile(ABC):
 
 
 class _AmxTile(_Tile):
-    """Of matrices in registers of AMX."""
+    """A tile of matrices in registers of AMX."""
 
     def __init__(self, loop: tirx.For, matrices: amx.Matrices) -> None:
         super().__init__(loop)
@@ -210,7 +210,7 @@ class _AmxTile(_Tile):
 
 
 class _NeonTile(_Tile):
-    """Of matrices in vector registers of ARM."""
+    """A tile of matrices in vector registers of ARM."""
 
     def __init__(self, loop: tirx.For, pixels: int, channels: int, words: int) -> None:
         super().__init__(loop)

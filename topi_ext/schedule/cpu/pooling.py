@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.other_workloads import AVERAGE_POOL, MAX_POOL, PoolingWorkload
+from topi_ext.pooling_workload import AVERAGE_POOL, MAX_POOL, PoolingWorkload
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import (
     anchor_of,

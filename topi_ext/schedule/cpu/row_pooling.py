@@ -32,7 +32,7 @@ from topi_ext.schedule.work import block_cycles
 from topi_ext.workload import ANNOTATION
 
 FEWEST_LANES = 4
-"""Of vectors of rows whose length is not known, where these are too short for longer ones."""
+"""The fewest lanes of vectors of rows whose length is not known, where these are too short for more."""
 
 CHUNK_ELEMENTS = 1024
 """Elements of the rows of columns that are made before windows read them: a load of what has just been stored

@@ -27,7 +27,7 @@ from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.workload import WIDENED, ConvolutionWorkload
 
 WEIGHT_BYTES = 4
-"""Of one float32, or of a word of int16."""
+"""Bytes of one float32, or of a word of int16."""
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""

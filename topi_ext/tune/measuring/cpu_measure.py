@@ -12,10 +12,10 @@ from tvm import tirx
 
 from topi_ext.capabilities import capabilities
 from topi_ext.errors import RelayLayoutError
+from topi_ext.files.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.messages import last_line
 from topi_ext.processor import architecture_of, processor_of
-from topi_ext.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
 from topi_ext.tune.measuring.boards import BoardRunner

@@ -19,7 +19,7 @@ truncated where they are aligned, which costs 2^-22 of the largest for each inst
 """
 
 _ALLOWED_OF_TILES = {2: DIRECT_TOLERANCE, 4: WINOGRAD_TOLERANCE}
-"""Of Winograd's by the size of the tile: the small one rounds like the direct convolution."""
+"""The tolerance of Winograd's by the size of the tile: the small one rounds like the direct convolution."""
 
 Array = npt.NDArray[np.generic]
 

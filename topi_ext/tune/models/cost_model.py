@@ -24,7 +24,7 @@ _PARAMETERS = {
 _ROUNDS = 60
 """Trees of the boosted model."""
 _OTHERS_WEIGHT = 0.25
-"""Of a trial of another task, where one of its own counts 1."""
+"""The weight of a trial of another task, where one of its own counts 1."""
 _PRIOR = 1.0
 """How much evidence the belief in the estimate is worth: about ten trials."""
 

@@ -16,7 +16,7 @@ class FeatureFunctions(NamedTuple):
 
     of_workload: Callable[[Any], Features]
     of_knobs: Callable[[Any, Any, Any, float], Features]
-    """Of a workload, its machine, knobs, and the cycles that are estimated for them."""
+    """The features of a workload, its machine, knobs, and the cycles that are estimated for them."""
 
 
 _TABLE: dict[type[Workload], FeatureFunctions] = {

@@ -41,12 +41,12 @@ class Analysis:
 
     @property
     def share(self) -> float:
-        """Of the multiply-adds that the core can do in the time, how many the loop does."""
+        """The share of the multiply-adds that the core can do in the time which the loop does."""
         return self.loop.multiply_adds / self.per_cycle / self.cycles
 
     @property
     def busy(self) -> float:
-        """Of the vector instructions that the core can start in the time, how many the loop has.
+        """The share of the vector instructions that the core can start in the time which the loop has.
 
         More than ``share`` where the loop holds the activation of a tile as well.
         """

@@ -98,7 +98,7 @@ class KernelModel:
         return str(code.inspect_source("asm"))
 
     def analysis(self, workload: ConvolutionWorkload, knobs: Knobs) -> Analysis:
-        """Of the loop that multiplies; RelayLayoutError where there is none."""
+        """The analysis of the loop that multiplies; RelayLayoutError where there is none."""
         return self._analysis(self.assembly(workload, knobs))
 
     def attainable(self, workload: ConvolutionWorkload, found: Analysis) -> float:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from topi_ext.errors import RelayLayoutError
+from topi_ext.files.whole_file import replaced
 from topi_ext.tune.records.ranking import best_repeated, rank_records
 from topi_ext.tune.records.record import Record, TransformRecord, TuningRecord, record_from_json
-from topi_ext.whole_file import replaced
 
 LONGEST_LINE = 64 << 10
 """Bytes; a record takes about 1000."""

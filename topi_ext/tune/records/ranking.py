@@ -47,7 +47,7 @@ def rank_records(records: Iterable[TuningRecord], cpu: str = "") -> Sequence[Tun
 
 
 def best_repeated(records: Iterable[TransformRecord], cpu: str = "") -> list[TransformRecord]:
-    """Of each transform, processor and number of threads the successful record with the most repeats.
+    """The successful record with the most repeats for each transform, processor and number of threads.
 
     Those of the model ``cpu`` come before others; of equals the latest; sorted by these.
     """
@@ -61,5 +61,5 @@ def best_repeated(records: Iterable[TransformRecord], cpu: str = "") -> list[Tra
 
 
 def _trust(record: Record, cpu: str) -> tuple[bool, int, str]:
-    """Of two times of the same function the greater counts: of that model, of more repeats, the later one."""
+    """A key by which the time that counts comes last: of that model, of more repeats, the later one."""
     return record.cpu == cpu, len(record.seconds), record.time

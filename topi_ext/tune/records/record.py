@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, get_args
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
 from topi_ext.messages import json_reason
-from topi_ext.other_workloads import LAYOUT_TRANSFORM, TransformWorkload
+from topi_ext.transform_workload import LAYOUT_TRANSFORM, TransformWorkload
 from topi_ext.tune.records.record_workload import (
     check_names,
     is_whole,

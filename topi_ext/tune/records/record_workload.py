@@ -11,7 +11,7 @@ from topi_ext.cuda.workload import DepthwiseConvolution, nhwc_class
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.workload import SeparableWorkload, VolumeWorkload, separable, workload_class
 from topi_ext.workload_text import unset_fields, with_tuples
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.records.record import TransformRecord
 
 _LEAST_SIZES = 2

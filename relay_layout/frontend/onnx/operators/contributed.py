@@ -75,7 +75,7 @@ def _quantized_concatenation(node: Node) -> Value:
 
 
 def _quantized_choice(node: Node) -> Value:
-    """Of the numbers of two tensors, by a condition."""
+    """A choice between the numbers of two tensors, by a condition."""
     chosen = _inner(node, "Where", [node.input(0), _real(node, 1), _real(node, 4)])
     return _quantized(node, chosen, 7, dtype_of(node.input(1)))
 
@@ -236,7 +236,7 @@ def _embedding_norm(node: Node) -> Value:
 
 
 def _quantized_embedding_norm(node: Node) -> Value:
-    """That of tables and weights of bytes, whose scales and zero points follow all of them."""
+    """An embedding norm with tables and weights of bytes, whose scales and zero points follow all of them."""
     parts: list[Value] = []
     for place in range(2, 7):
         data, scale = node.optional(place), node.optional(place + 6)

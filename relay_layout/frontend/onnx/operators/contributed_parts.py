@@ -112,7 +112,7 @@ def _slices(node: Node) -> Value:
 
 
 def _distances(node: Node) -> Value:
-    """Of each row of a matrix from each row of another, by the rows' product."""
+    """The distance of each row of a matrix from each row of another, by the rows' product."""
     metric = node.attributes.get("metric", "sqeuclidean")
     left, right = node.tensor(0), node.tensor(1)
     if metric not in ("sqeuclidean", "euclidean") or len(shape_of(left)) != 2 or len(shape_of(right)) != 2:

@@ -16,7 +16,7 @@ from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of,
 
 
 def _group_norm(node: Node) -> Value:
-    """Of [N, H, W, C], or [N, C, H, W] where ``channels_last`` is 0, and SiLU where ``activation`` is 1."""
+    """Group norm of [N, H, W, C], or [N, C, H, W] unless ``channels_last``; SiLU if ``activation`` is 1."""
     data = node.tensor(0)
     # Sums of halves are not rounded to halves.
     wide = node.emit(node.cast(data, "float32"), "wide")
@@ -66,7 +66,7 @@ def _bias_and_sum(node: Node) -> Value:
 
 
 def _convolution(node: Node) -> Value:
-    """Of [N, H, W, C] by weights [O, KH, KW, C]."""
+    """A convolution of [N, H, W, C] by weights [O, KH, KW, C]."""
     weight = node.input(1)
     if len(shape_of(weight)) != 4 or len(shape_of(node.input(0))) != 4:
         raise Unsupported(f"convolves {written(shape_of(node.input(0)))} by {written(shape_of(weight))}")

@@ -23,7 +23,7 @@ def _unary(operator: Callable[[Any], Any]) -> Converter:
 
 
 def _activation(function: Callable[..., Any], **defaults: float) -> Converter:
-    """Of the data and of attributes by name, in the order of the function's parameters."""
+    """An activation of the data and of attributes by name, in the order of the function's parameters."""
 
     def convert(node: Node) -> Value:
         given = (node.attributes.get(name, default) for name, default in defaults.items())

@@ -27,7 +27,7 @@ _GATED = "swiglu"
 
 
 def _mixture(node: Node) -> Value:
-    """Of rows [..., H] by what a router gives each expert, [T, E]."""
+    """The mixture of experts for rows [..., H], by what a router gives each expert, [T, E]."""
     kind = node.attributes.get("activation_type", "relu")
     if kind not in (*_ACTIVATIONS, _GATED):
         known = ", ".join((*_ACTIVATIONS, _GATED))

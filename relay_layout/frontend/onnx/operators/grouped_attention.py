@@ -166,7 +166,7 @@ def _attended(node: Node, query: Any, key: Any, value: Any, places: tuple[Any, A
 
 
 def _shares(node: Node, scores: Any) -> Any:
-    """Of each key in scores [N, H, S, L], by softmax, where a part may go to no key at all.
+    """The share of each key in scores [N, H, S, L], by softmax, where a part may go to no key at all.
 
     That part has a score of its own: a number for each head, or zero where ``smooth_softmax`` is 1.
     """

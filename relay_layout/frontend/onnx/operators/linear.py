@@ -203,12 +203,12 @@ def _einsum(node: Node) -> Value:
 
 
 def _determinant(node: Node) -> Value:
-    """Of each matrix of [..., N, N]."""
+    """The determinant of each matrix of [..., N, N]."""
     return _of_square_matrices(node, determinants, "takes the determinant of")
 
 
 def inverse(node: Node) -> Value:
-    """Of each matrix of [..., N, N]; com.microsoft has it."""
+    """The inverse of each matrix of [..., N, N], an operator of com.microsoft."""
     return _of_square_matrices(node, inverses, "inverts")
 
 

@@ -28,7 +28,8 @@ _PARAMETERS: dict[str, tuple[float, ...]] = {
     "scaledtanh": (1.0, 1.0),
     "thresholdedrelu": (1.0,),
 }
-"""Of activations that have an alpha, or an alpha and a beta, the defaults of the operators of their names."""
+"""The alpha, or the alpha and the beta, of activations that have these, by default; the operators of their
+names have the same."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class _Layer:
 
     @property
     def rows(self) -> int:
-        """Of the weights of one direction."""
+        """The rows of the weights of one direction."""
         return self.recurrence.gates * self.hidden
 
     @property

@@ -43,7 +43,7 @@ def _reduction(
 
 
 def _mean(node: Node) -> Value:
-    """Of integers the whole part, as ONNX Runtime gives it."""
+    """The mean; of integers its whole part, as ONNX Runtime gives it."""
     dtype = dtype_of(node.input(0))
     if not dtype.startswith(("int", "uint")):
         return _reduction(relax.op.mean)(node)
@@ -70,7 +70,7 @@ def _log_of_sum_of_exponentials(node: Node) -> Value:
 
 
 def _whole_part(converter: Converter) -> Converter:
-    """Of integers the whole part of what is computed of them as float64, as ONNX Runtime gives it."""
+    """A reduction; of integers, computed as float64, its whole part, as ONNX Runtime gives it."""
 
     def convert(node: Node) -> Value:
         dtype = dtype_of(node.input(0))

@@ -147,7 +147,7 @@ def _scaled_axes(node: Node, scales: Sequence[float], region: Sequence[float] = 
 
 
 def _scaled(extent: Extent, scale: float, share: float) -> Extent:
-    """That share of an extent times ``scale``, rounded down as ONNX Runtime rounds."""
+    """The ``share`` of an extent, times ``scale``, rounded down as ONNX Runtime rounds."""
 
     def counted(sizes: Array) -> Array:
         return np.floor(np.float32(scale) * sizes.astype("float32") * np.float32(share))

@@ -13,7 +13,7 @@ from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 
 
 def _rotary_embedding(node: Node) -> Value:
-    """Of [N, S, H D] or [N, H, S, D], by angles whose cosines and sines are [positions, R / 2].
+    """Rotates [N, S, H D] or [N, H, S, D] by angles whose cosines and sines are [positions, R / 2].
 
     ONNX Runtime reads the attribute ``scale`` and makes no use of it. Packed batches only have more rows.
     """

@@ -143,7 +143,7 @@ def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bo
 
 
 def _mel_weights(node: Node) -> Value:
-    """Of constants alone, which are folded before."""
+    """Refuses computed operands: mel weights of constants are folded before."""
     for place in range(5):
         node.constant(place)
     raise Unsupported("has bands, bins, a rate and edges of which no weights can be made")

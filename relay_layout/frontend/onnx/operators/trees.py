@@ -247,7 +247,7 @@ class _Totals(NamedTuple):
 
 
 def _totals(node: Node, forest: _Forest) -> _Totals:
-    """Of rows of the first input; the forest's thresholds are of the type in which it is computed."""
+    """Totals of rows of the first input, computed in the type of the forest's thresholds."""
     dtype, count = str(forest.thresholds.dtype), forest.weights.shape[1]
     leaves = _leaves(node, forest, rows(node, dtype))
     found = node.emit(_of_nodes(node, forest.weights, leaves), "found")

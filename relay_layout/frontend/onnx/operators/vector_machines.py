@@ -25,7 +25,7 @@ def _floats(node: Node, name: str) -> Array:
 
 
 def _similarities(node: Node, vectors: Array) -> Any:
-    """Of rows [N, C] and vectors [V, C], by the kernel: [N, V]."""
+    """What the kernel gives for rows [N, C] and vectors [V, C]: [N, V]."""
     data, kind = rows(node), node.attributes.get("kernel_type", "LINEAR")
     if kind not in _KERNELS:
         raise Unsupported(f"has the kernel_type '{kind}', which is not supported; {', '.join(_KERNELS)} are")
@@ -161,7 +161,7 @@ def _votes(node: Node, decisions: Any, classes: int) -> Any:
 
 
 def _probabilities(node: Node, decisions: Any, classes: int) -> Any:
-    """Of classes [N, K], by those of each pair's first class, which are sigmoids of its decision."""
+    """Probabilities [N, K] of classes, by the sigmoid of each pair's decision: that of its first class."""
     pairs = list(combinations(range(classes), 2))
     steep, start = (node.expression(-_sized(node, name, len(pairs))) for name in ("prob_a", "prob_b"))
     line = node.emit(relax.op.add(node.emit(relax.op.multiply(decisions, steep), "steep"), start), "line")

@@ -19,7 +19,7 @@ class Pair:
 
     @property
     def shape(self) -> Any:
-        """Of either part."""
+        """The shape of either part."""
         return self.real.shape
 
     @property

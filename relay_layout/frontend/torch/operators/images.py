@@ -15,7 +15,7 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 
 def _grid_sample(rank: int) -> Converter:
-    """Of PyTorch's grid the coordinates are the last dimension, of Relax's the second."""
+    """The coordinates are the last dimension of PyTorch's grid, and the second of Relax's."""
 
     def convert(node: Any, importer: Any) -> Expression:
         data, grid = (importer.env[given] for given in node.args[:2])

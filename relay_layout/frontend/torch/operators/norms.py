@@ -54,7 +54,7 @@ def _group_norm(node: Any, importer: Any) -> Expression:
 
 
 def _instance_norm(node: Any, importer: Any) -> Expression:
-    """Of the image's own mean and variance, or, where the module kept them in training, of those."""
+    """An instance norm by the image's own mean and variance, or by those that the module kept in training."""
     value, emit = importer.env[node.args[0]], importer.block_builder.emit
     shape = shape_of(value) or ()
     gamma, beta = _parameters(node.args[1:3], importer, [int(shape[1])], dtype_of(value))

@@ -141,7 +141,7 @@ def _arithmetic(
     of_tvm: Callable[[Any, Any], Any] | None = None,
     of_extents: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Of integers as extents are computed, of floats as doubles."""
+    """Arithmetic of integers as extents have it, of floats in double precision."""
 
     def convert(node: Any, importer: Any) -> Any:
         left, right = _operands(node, importer)
@@ -158,7 +158,7 @@ def _arithmetic(
 
 
 def _comparison(compute: Callable[[Any, Any], Any]) -> Any:
-    """Of extents and of floats: whether it holds, a bool or an expression."""
+    """Whether a comparison of extents or of floats holds: a bool, or an expression."""
 
     def convert(node: Any, importer: Any) -> Any:
         left, right = _operands(node, importer)
@@ -175,7 +175,7 @@ def _opposite(node: Any, importer: Any) -> Any:
 
 
 def _power(node: Any, importer: Any) -> Any:
-    """Of an integer by a number, a product; of floats as doubles."""
+    """An integer to a constant power as a product, floats in double precision."""
     base, exponent = _operands(node, importer)
     if isinstance(base, int | float) and isinstance(exponent, int | float):
         return base**exponent

@@ -21,7 +21,7 @@ from relay_layout.frontend.torch.operators.open_numbers import OpenFloat, as_sca
 from relay_layout.frontend.values import Extents, Unsupported, Value, extents, shape_of
 
 BODY_NAMES = frozenset(call.__name__ for call in (BRANCH, LOOP, SCAN))
-"""Of the calls that :class:`ProgramBodies` has converters for."""
+"""The names of the calls that :class:`ProgramBodies` has converters for."""
 
 
 class ProgramBodies:

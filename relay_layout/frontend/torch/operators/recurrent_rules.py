@@ -21,7 +21,7 @@ from topi_ext.compute.recurrent.activations import Activation
 from topi_ext.compute.recurrent.layers import Recurrence
 
 _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
-"""Of the gates in the order of ONNX, which the operator has, where PyTorch has them."""
+"""Where PyTorch has each gate, in the order of ONNX, which is the operator's."""
 
 _ACTIVATIONS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
 

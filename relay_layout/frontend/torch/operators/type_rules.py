@@ -62,7 +62,7 @@ def _is_truth(value: Any) -> bool:
 
 
 def _of_one(operation: Any) -> Rule:
-    """Of a tensor without dimensions, as of one with one element."""
+    """A rule that takes a tensor without dimensions as one with one element."""
 
     def rule(value: Tensor, *arguments: Any, **options: Any) -> Any:
         return (
@@ -90,7 +90,7 @@ def _negative(value: Tensor) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Of integers by integers that are not known, and of both by floats."""
+    """Powers of integers by integers that are not known, and of both by floats."""
     tensors = [value for value in (base, exponent) if isinstance(value, Tensor)]
     if not any(map(_is_exact, tensors)) or any(value.is_complex() for value in tensors):
         return NotImplemented
@@ -138,7 +138,7 @@ def _average_pool(value: Tensor, *arguments: Any, **options: Any) -> Any:
 
 
 def _batch_norm(value: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, *numbers: Any) -> Any:
-    """Of halves by single precision parameters, as autocast has it."""
+    """A batch norm of halves by single precision parameters, as autocast has it."""
     if value.dtype == mean.dtype:
         return NotImplemented
     operation = aten._native_batch_norm_legit_no_training
@@ -147,7 +147,7 @@ def _batch_norm(value: Tensor, weight: Any, bias: Any, mean: Tensor, variance: T
 
 
 def _group_norm(value: Tensor, weight: Tensor | None, bias: Tensor | None, *numbers: Any) -> Any:
-    """Of bfloat16 in single precision: TVM normalizes groups of other floats alone."""
+    """A group norm of bfloat16 in single precision: TVM normalizes groups of other floats alone."""
     if value.dtype != torch.bfloat16:
         return NotImplemented
     given = (one if one is None else one.float() for one in (value, weight, bias))

@@ -73,13 +73,16 @@ def test_an_error_in_the_peer_leaves_the_worker_alive(tmp_path: Path, example_pe
                 prepare(worker, tmp_path)
 
 
-def test_environment_keeps_what_was_set() -> None:
-    environment = worker_environment(4, {"PYTHONPATH": "/somewhere", "OMP_NUM_THREADS": "1", "HOME": "/h"})
+def test_environment_keeps_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PYTHONPATH": "/somewhere", "OMP_NUM_THREADS": "1", "HOME": "/h"}.items():
+        monkeypatch.setenv(name, value)
+    environment = worker_environment(4)
     assert environment["OMP_NUM_THREADS"] == environment["TVM_NUM_THREADS"] == "4"
     assert environment["HOME"] == "/h"
     assert environment["PYTHONPATH"].split(os.pathsep)[-1] == "/somewhere"
 
 
-def test_workers_import_this_package() -> None:
-    folder, *_ = worker_environment(1, {})["PYTHONPATH"].split(os.pathsep)
+def test_workers_import_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    folder, *_ = worker_environment(1)["PYTHONPATH"].split(os.pathsep)
     assert (Path(folder) / "relay_layout" / "bench" / "workers" / "worker.py").is_file()

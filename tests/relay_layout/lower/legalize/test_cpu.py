@@ -12,6 +12,7 @@ from relay_layout.ir import Constant, constant_array
 from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.targets import CpuTarget, resolve_target
 from tests.layout_graphs import execute
+from tests.legalizing import legalized
 
 op = relax.op
 RNG = np.random.default_rng(0)
@@ -70,7 +71,7 @@ LAST = {"data_layout": "NHWC", "kernel_layout": "IOHW"}
 
 def test_a_constant_kernel_is_stored_as_its_loops_read_it() -> None:
     module = module_of(lambda x: op.nn.conv2d_transpose(x, weight(3, 4, 2, 2), **LAST), 1, 4, 4, 3)
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     call = lowered["main"].body.blocks[0].bindings[0].value
     (kernel,) = (argument for argument in call.args[1].fields if isinstance(argument, Constant))
     expected = np.arange(48, dtype="float32").reshape(3, 4, 2, 2).transpose(2, 3, 0, 1)

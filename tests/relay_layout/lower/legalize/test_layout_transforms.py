@@ -8,9 +8,9 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.relax_pipeline import pipeline
 from relay_layout.targets import resolve_target
+from tests.legalizing import legalized
 from tests.relax_modules import module_giving
 from topi_ext.codegen.build import PIPELINE
 from topi_ext.ir import loads_of, nodes_of
@@ -45,7 +45,7 @@ def compiled(module: tvm.IRModule) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def loops(module: tvm.IRModule) -> tirx.PrimFunc:
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     (function,) = [each for each in lowered.functions.values() if isinstance(each, tirx.PrimFunc)]
     return function
 

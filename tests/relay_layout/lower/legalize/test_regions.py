@@ -7,8 +7,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.lower.legalize.cpu import legalization_map
 from tests.layout_graphs import execute
+from tests.legalizing import legalized
 
 RNG = np.random.default_rng(0)
 REGIONS = np.concatenate([RNG.integers(0, 2, (40, 1)), RNG.uniform(-2, 12, (40, 4))], 1).astype("float32")
@@ -30,7 +30,7 @@ def module_of(shape: Any, count: Any, **how: Any) -> tvm.IRModule:
 
 
 def functions_of(module: tvm.IRModule) -> set[str]:
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     return {name.name_hint for name in lowered.functions if name.name_hint.startswith("roi_align")}
 
 

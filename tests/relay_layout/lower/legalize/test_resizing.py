@@ -9,10 +9,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.cuda import cuda_legalization_map
 from relay_layout.targets import CudaTarget, resolve_target
 from tests.layout_graphs import execute
+from tests.legalizing import legalized
 
 RNG = np.random.default_rng(0)
 GROWING = ((7, 5), (13, 17))
@@ -32,7 +32,7 @@ def module_of(shape: Sequence[Any], size: Sequence[Any], **attributes: Any) -> t
 
 
 def functions_of(module: tvm.IRModule) -> set[str]:
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     return {name.name_hint for name in lowered.functions if name.name_hint.startswith("resize")}
 
 

@@ -8,9 +8,9 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.legalize.sampling import FEWEST_CHANNELS
 from tests.layout_graphs import execute
+from tests.legalizing import legalized
 
 RNG = np.random.default_rng(0)
 SEPARATE = {"grid_sample_pixels", "grid_sample", "grid_sample_channels"}
@@ -33,7 +33,7 @@ def module_of(
 
 
 def functions_of(module: tvm.IRModule) -> set[str]:
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     return {name.name_hint for name in lowered.functions if name.name_hint.startswith("grid_sample")}
 
 

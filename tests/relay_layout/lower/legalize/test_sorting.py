@@ -9,9 +9,9 @@ import tvm
 from tvm import relax
 
 import relay_layout
-from relay_layout.lower.legalize.cpu import legalization_map
 from tests.attention_graphs import Build, module_of
 from tests.layout_graphs import compiled
+from tests.legalizing import legalized
 
 op = relax.op
 
@@ -119,8 +119,7 @@ def test_other_sorts_are_left_to_tvm(dtype: str, axis: int, is_ours: bool) -> No
         return op.topk(given["data"], 3, axis, "both", True, "int32")
 
     module = module_of(build, dtype=dtype, data=(6, 30))
-    legalized = relax.transform.LegalizeOps(legalization_map())(module)
-    names = {variable.name_hint for variable in legalized.get_global_vars()}
+    names = {variable.name_hint for variable in legalized(module).get_global_vars()}
     assert names == ({"main", "topk"} if is_ours else {"main"})
 
 

@@ -10,7 +10,6 @@ from tvm import relax, tirx
 
 from relay_layout.graph import build_graph
 from relay_layout.layout.transform import apply
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.ops import ConvolutionLayouts
@@ -18,6 +17,7 @@ from relay_layout.relax_pipeline import pipeline
 from relay_layout.targets import resolve_target
 from relay_layout.targets.convolutions import convolution_of
 from relay_layout.targets.phases import phases_of
+from tests.legalizing import legalized
 from topi_ext.codegen.build import PIPELINE
 
 torch = pytest.importorskip("torch")
@@ -357,9 +357,9 @@ def test_an_input_as_weight_keeps_its_loops() -> None:
     assert kernels(module_of(Case(), None)) == ["conv2d_transpose"]
 
 
-def test_without_a_chooser_loops_are_kept() -> None:
+def test_without_by_phases_loops_are_kept() -> None:
     module = module_of(Case(), arrays(Case())[1])
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     assert [str(variable.name_hint) for variable in lowered.get_global_vars()] == ["conv2d_transpose", "main"]
 
 

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import tvm
 from tvm import relax
 
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.lower.memory.unfused_parts import prevent_fusion_of_parts
+from tests.legalizing import legalized
 from tests.relax_modules import main_of
 
 Emit = Callable[[Any], Any]
@@ -20,8 +19,8 @@ def apart(body: Callable[[Emit, Any], Any]) -> list[bool]:
     image = relax.Var("image", relax.TensorType((2, 4, 6, 16), "float32"))
     with main_of(image) as builder:
         builder.result = body(builder.emit, image)
-    passes = [relax.transform.LegalizeOps(legalization_map()), relax.transform.AnnotateTIROpPattern()]
-    module = prevent_fusion_of_parts(tvm.transform.Sequential(passes)(builder.finalize()))
+    annotate = relax.transform.AnnotateTIROpPattern()
+    module = prevent_fusion_of_parts(annotate(legalized(builder.finalize())))
     patterns = {
         str(variable.name_hint): int(function.attrs[PATTERN])
         for variable, function in module.functions_items()

@@ -7,12 +7,12 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from relay_layout.lower.legalize.cpu import legalization_map
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import decompose
 from relay_layout.relay.syntax import print_text, read_text
 from relay_layout.verify import verify_module
+from tests.legalizing import legalized
 
 
 def relay_type(array: np.ndarray) -> str:
@@ -39,7 +39,7 @@ def imported(text: str) -> tvm.IRModule:
 
 def execute(module: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What a Relax module computes, lowered as it is."""
-    module = relax.transform.LegalizeOps(legalization_map())(decompose(module))
+    module = legalized(decompose(module))
     executable = tvm.compile(module, target=tvm.target.Target({"kind": "llvm", "opt-level": 0}))
     machine = relax.VirtualMachine(executable, tvm.cpu())
     results = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))

@@ -12,7 +12,7 @@ from relay_layout.errors import InputError, ModelError
 from relay_layout.layout.transform import apply
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
-from relay_layout.relay.syntax import module_of_expression, print_text, read_text, tree
+from relay_layout.relay.syntax import module_of_expression, print_text, read_text, relay_types, tree
 
 GENERATOR = np.random.default_rng(5)
 X = GENERATOR.standard_normal((2, 3, 4)).astype("float32")
@@ -179,7 +179,7 @@ def test_broadcasts_and_sums_back() -> None:
 
 
 def test_sum_to_a_constant_shape() -> None:
-    x = tree.Var("x", tree.TensorType(X.shape, "float32"))
+    x = tree.Var("x", relay_types.TensorType(X.shape, "float32"))
     call = tree.Call("collapse_sum_to", (x, tree.Constant(np.array([3, 1], "int32"))))
     (result,) = execute(imported(print_text(module_of_expression(call))), [X])
     np.testing.assert_allclose(result, X.sum((0, 2))[:, None], rtol=1e-5)

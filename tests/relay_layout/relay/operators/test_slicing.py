@@ -6,7 +6,7 @@ from relay_harness import check, execute, imported, program
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.operators import TABLE
-from relay_layout.relay.syntax import module_of_expression, print_text, tree
+from relay_layout.relay.syntax import module_of_expression, print_text, relay_types, tree
 
 GENERATOR = np.random.default_rng(11)
 X = GENERATOR.standard_normal((2, 5, 6)).astype("float32")
@@ -164,7 +164,7 @@ def test_index_arithmetic() -> None:
 
 
 def test_strided_set_in_python_takes_lists() -> None:
-    data = tree.Var("x", tree.TensorType((3, 4), "float32"))
+    data = tree.Var("x", relay_types.TensorType((3, 4), "float32"))
     values = tree.Constant(np.ones((2, 2), "float32"))
     prepare = TABLE["strided_set"].prepare
     assert prepare is not None

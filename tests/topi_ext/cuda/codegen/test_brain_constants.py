@@ -6,8 +6,8 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-from topi_ext.cuda.codegen.build import compile_kernel
-from topi_ext.cuda.codegen.nvcc import find_nvcc
+from topi_ext.cuda.codegen.build import cuda_source
+from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.schedule.elementwise import schedule_elementwise
 
@@ -27,5 +27,6 @@ def masked(value: float) -> tvm.tirx.PrimFunc:
     [(math.inf, "CUDART_INF_F"), (-math.inf, "-CUDART_INF_F"), (math.nan, "CUDART_NAN_F")],
 )
 def test_they_are_converted_from_float32(value: float, written: str) -> None:
-    source, _ = compile_kernel(masked(value), MULTIPROCESSORS["sm_80"])
+    source = cuda_source(masked(value), MULTIPROCESSORS["sm_80"])
+    compile_cubin(source, "sm_80")
     assert f"((nv_bfloat16){written})" in source

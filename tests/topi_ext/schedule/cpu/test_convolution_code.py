@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 from kernel_cases import ConvolutionCase, convolution_function
-from kernel_harness import compile_function, host_cpus, prim_func, scheduled_by, target_for
+from kernel_harness import compile_function, convolution_rule, host_cpus, prim_func, scheduled_by, target_for
 from tvm import te, tirx
 from tvm.target import Target
 
 from topi_ext.kernel import direct_convolution
-from topi_ext.rules.convolution import Convolution
 from topi_ext.workload import ConvolutionWorkload
 
 BLOCKED: dict[str, Any] = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
@@ -20,7 +19,11 @@ CHANNELS_LAST: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "HWIO",
 def test_the_padded_image_is_copied_by_vectors() -> None:
     case = ConvolutionCase(1, 16, 16, 9, 9, (3, 3), padding=(1, 1, 1, 1), **BLOCKED)
     func, _, _ = convolution_function(case)
-    script = scheduled_by(Convolution(), func, target_for(host_cpus()[-1])).mod["main"].script()
+    script = (
+        scheduled_by(convolution_rule(target_for(host_cpus()[-1])), func, target_for(host_cpus()[-1]))
+        .mod["main"]
+        .script()
+    )
     assert "data_pad" in script
     assert script.count("T.vectorized(16)") == 4
 
@@ -52,7 +55,7 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, re
         1, 64, 64, 56, 56, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", cpu=cpu, **layouts
     )
     func, _, _ = convolution_function(case)
-    scheduled = scheduled_by(Convolution(), func, target_for(cpu)).mod["main"]
+    scheduled = scheduled_by(convolution_rule(target_for(cpu)), func, target_for(cpu)).mod["main"]
     loops = loops_of(compile_function(scheduled, target_for(cpu)).mod.inspect_source("asm"))
     innermost: list[list[str]] = []
     for loop in loops:
@@ -86,7 +89,7 @@ def test_the_inner_loop_stays_in_registers(layouts: dict[str, Any], cpu: str, re
 def test_other_processors_compile(layouts: dict[str, Any], target: dict[str, object]) -> None:
     case = ConvolutionCase(1, 32, 32, 9, 9, (3, 3), padding=(1, 1, 1, 1), epilogue="bias_relu", **layouts)
     func, _, _ = convolution_function(case)
-    scheduled = scheduled_by(Convolution(), func, Target(target)).mod["main"]
+    scheduled = scheduled_by(convolution_rule(Target(target)), func, Target(target)).mod["main"]
     compile_function(scheduled, Target(target))
 
 
@@ -112,7 +115,7 @@ def test_words_of_any_number_of_rows_are_loaded_once() -> None:
     data = te.placeholder((1, tirx.Var("n", "int64"), 1, 384), "uint8")
     weight = te.placeholder((96, 96, 16, 4), "int8")
     func = prim_func([data, weight, direct_convolution(data, weight, typical)], "int64")
-    scheduled = scheduled_by(Convolution(), func, target_for("znver4")).mod["main"]
+    scheduled = scheduled_by(convolution_rule(target_for("znver4")), func, target_for("znver4")).mod["main"]
     assembly = compile_function(scheduled, target_for("znver4")).mod.inspect_source("asm")
     products, broadcasts = (assembly.count(name) for name in ("vpdpbusd", "vpbroadcastd"))
     assert 0 < broadcasts < products

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import check_kernel, host_cpus, integers, target_for
+from kernel_harness import check_kernel, convolution_rule, host_cpus, integers, target_for
 from kernel_reference import convolve, pack
 from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
@@ -16,7 +16,6 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import kernel_arguments, kernel_function
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
 from topi_ext.processor import processor_of
-from topi_ext.rules.convolution import Convolution
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.spaces.convolution import cheapest, knob_space
 from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, separable
@@ -120,7 +119,7 @@ def operands(case: Case) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def scheduled(func: tirx.PrimFunc, target: Target) -> Schedule:
-    found = Convolution().apply(func, target, False)
+    found = convolution_rule(target).apply(func, target, False)
     assert found is not None, "the kernel fell back to plain loops"
     return found
 

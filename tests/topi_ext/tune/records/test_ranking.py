@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from topi_ext.other_workloads import TransformWorkload
+from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.records.ranking import best_repeated, rank_records
 from topi_ext.tune.records.record import TransformRecord, TuningRecord
 

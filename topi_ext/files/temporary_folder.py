@@ -9,7 +9,7 @@ from functools import cache, partial
 from types import TracebackType
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.left_behind import lock, remove_left
+from topi_ext.files.left_behind import lock, remove_left
 from topi_ext.messages import system_message
 
 _HAS_LOCKS = os.name == "posix"

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import BinaryIO
 
-from topi_ext.left_behind import lock, remove_left
+from topi_ext.files.left_behind import lock, remove_left
 
 _DRAFT = re.compile(r"\.relay-layout-[0-9a-f]{16}\.tmp")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from topi_ext import whole_file
-from topi_ext.whole_file import replaced
+from topi_ext.files import whole_file
+from topi_ext.files.whole_file import replaced
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_an_error_leaves_what_was_there(error: type[BaseException]) -> None:
 
 KILLED = """
 import os, signal
-from topi_ext.whole_file import replaced
+from topi_ext.files.whole_file import replaced
 with replaced("file") as file:
     file.write(b"half")
     file.flush()

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from topi_ext import temporary_folder
 from topi_ext.errors import RelayLayoutError
-from topi_ext.temporary_folder import PREFIX, TemporaryFolder
+from topi_ext.files import temporary_folder
+from topi_ext.files.temporary_folder import PREFIX, TemporaryFolder
 
 KILLED = """
 import os, signal
-from topi_ext.temporary_folder import TemporaryFolder
+from topi_ext.files.temporary_folder import TemporaryFolder
 with TemporaryFolder() as folder:
     open(os.path.join(folder, "half"), "w").close()
     os.kill(os.getpid(), signal.SIGKILL)

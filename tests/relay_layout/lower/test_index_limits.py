@@ -6,7 +6,7 @@ from tvm import relax
 
 import relay_layout
 from relay_layout.errors import ModelError
-from relay_layout.index_limits import index_limits
+from relay_layout.lower.index_limits import index_limits
 from tests.relax_modules import main_of
 
 

@@ -25,9 +25,9 @@ Compute = Callable[..., Any]
 def computed(call: relax.Call, operands: Sequence[np.ndarray]) -> np.ndarray | None:
     """What ``call`` of constants, of a static shape, gives; None where that is left to run time.
 
-    That are other operators, other numbers than floats, operands without elements, results that are not
-    finite, constants that would take more than :data:`LARGEST_GROWN` elements and more than the operands, and
-    matrix products of more than :data:`LARGEST_PRODUCT` multiplications.
+    Left to run time are other operators, other numbers than floats, operands without elements, results that
+    are not finite, constants that would take more than :data:`LARGEST_GROWN` elements and more than the
+    operands, and matrix products of more than :data:`LARGEST_PRODUCT` multiplications.
     """
     compute, shape = _COMPUTES.get(operator_name(call)), shape_of(call) or ()
     if compute is None or any(operand.size == 0 for operand in operands):
