@@ -220,8 +220,8 @@ def _write_model(path: Path, shape: tuple[int, ...]) -> None:
     nodes = [
         helper.make_node("Conv", ["input", "w0"], ["conv_7"], "conv_7", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["conv_7"], ["active"], "active"),
-        helper.make_node("Conv", ["active", "w1"], ["layer1_0"], "layer1_0", pads=[1, 1, 1, 1]),
-        helper.make_node("Softmax", ["layer1_0"], ["output"], "output", axis=1),
+        helper.make_node("Conv", ["active", "w1"], ["layer1_0_relu1"], "layer1_0_relu1", pads=[1, 1, 1, 1]),
+        helper.make_node("Softmax", ["layer1_0_relu1"], ["output"], "output", axis=1),
     ]
     graph = helper.make_graph(
         nodes,

@@ -9,7 +9,6 @@ import json
 import math
 import statistics
 import time
-from pathlib import Path
 from typing import Literal, TypedDict
 
 from relay_layout.bench.machine import describe_machine
@@ -18,7 +17,7 @@ from relay_layout.bench.results import BenchResult, ModelResult, PeerResult
 from relay_layout.bench.table import columns_of_numbers
 from relay_layout.errors import InputError
 from relay_layout.typed_json import check
-from topi_ext.files.whole_file import replaced
+from topi_ext.files.whole_file import opened, replaced
 
 KIND = "relay-layout benchmark"
 SCHEMA = 1
@@ -65,7 +64,8 @@ def save(path: str, result: BenchResult) -> None:
 def load(path: str) -> Saved:
     """Read what :func:`save` wrote. InputError for anything else."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        with opened(path) as file:
+            data = json.loads(file.read().decode())
     except (ValueError, RecursionError):
         raise InputError(f"{path}: not a saved benchmark: it is not readable as JSON") from None
     if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:

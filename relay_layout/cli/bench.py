@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="PEER,PEER",
         help="of onnxruntime, openvino, torch and tvm, or none; otherwise all that are installed; "
         "untuned is relay-layout without tuning records; untuned-bf16, openvino-bf16 and torch-bf16 are "
-        "these in bfloat16",
+        "these in bfloat16; package.module:attribute is one of your own",
     )
     options.add(parser, options.THREADS, options.PRECISION)
     parser.add_argument(

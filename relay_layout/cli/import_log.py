@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from relay_layout.cli import options
+from relay_layout.cli import options, values
 from relay_layout.cli.output import Outcome, one_line
 from relay_layout.columns import columns
 from relay_layout.errors import InputError
@@ -18,7 +18,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("log", metavar="OLD.log", help="a log of AutoTVM, record version 0.2")
     parser.add_argument("-o", "--output", required=True, metavar="NEW.jsonl", help="the log to write")
-    options.add(parser, options.THREADS)
+    parser.add_argument(
+        "--threads",
+        type=values.threads,
+        metavar="N",
+        help="how many threads the kernels are made for; otherwise one per core",
+    )
 
 
 def run(arguments: Namespace) -> Outcome:

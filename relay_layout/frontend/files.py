@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from relay_layout.errors import ModelError
+from topi_ext.files.whole_file import opened
 from topi_ext.messages import system_reason
 
 GIT_LFS = b"version https://git-lfs"
@@ -14,6 +15,7 @@ def read_bytes(file: Path, kind: str = "model") -> bytes:
     if file.is_dir():
         raise ModelError(f"{kind} '{file}' is a directory, not a {kind} file")
     try:
-        return file.read_bytes()
+        with opened(file) as content:
+            return content.read()
     except OSError as error:
         raise ModelError(f"{kind} '{file}': {system_reason(error)}") from None

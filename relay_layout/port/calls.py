@@ -166,6 +166,9 @@ def _port_device(script: Script, bases: Bases, node: ast.Call, chain: Chain) -> 
 def _is_target(script: Script, node: ast.expr) -> bool:
     """Whether a script plainly gives a target, or its name, where a device's name is wanted."""
     if isinstance(node, ast.Attribute):
+        if node.attr == "target" and isinstance(node.value, ast.Name):
+            # An option of that name, args.target.
+            return script.chain(node) is None
         return node.attr == "name" and isinstance(node.value, ast.Attribute) and node.value.attr == "kind"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
         # Only targets were turned into text for this.

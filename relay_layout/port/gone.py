@@ -81,9 +81,18 @@ GONE = {
     ),
     "tvm.autotvm": _TEMPLATES,
     "tvm.autotvm.feature": "features of kernels are relay-layout's own; leave the line out",
+    "tvm.autotvm.task.Task": "tasks are told by name, workload, flop and config_space; leave it out",
     "tvm.autotvm.tophub": "the package has logs in TopHub's place; leave the line out",
     "tvm.contrib.debugger": "of the debug executor GraphModuleDebug and create are there, which time kernels",
     "tvm.runtime.profiler_vm": "use relay.debug_executor, whose profile() times kernels",
+    "tvm.contrib.graph_executor.GraphModule.debug_get_output": (
+        "networks run compiled; let the tensor be a result as well, and get that"
+    ),
+    "tvm.contrib.graph_executor.GraphModule.set_input_zero_copy": "set_input takes the array",
+    "tvm.contrib.graph_executor.GraphModule.set_output_zero_copy": "get_output takes the array to write to",
+    "tvm.contrib.graph_executor.GraphModule.share_params": (
+        "weights are in the file that export_library wrote, which processes share"
+    ),
     "tvm.contrib.pipeline_executor": "the pipeline executor is gone; build the parts one by one",
     "tvm.contrib.pipeline_executor_build": "the pipeline executor is gone; build the parts one by one",
     "tvm.contrib.relay_viz": (
@@ -135,6 +144,9 @@ GONE = {
     "tvm.relay.data_dep_optimization": _SPARSE,
     "tvm.relay.expr_functor": _REWRITE,
     "tvm.relay.frontend": _EXPORT,
+    "tvm.relay.frontend.common": (
+        "helpers of Relay's importers are not there; types are those of relay.transform.InferType"
+    ),
     "tvm.relay.frontend.from_keras": _TENSORFLOW,
     "tvm.relay.frontend.from_tensorflow": _TENSORFLOW,
     "tvm.relay.frontend.from_tensorflow2": _TENSORFLOW,

@@ -55,6 +55,9 @@ def _is_parameter(script: Script, node: ast.expr) -> bool:
 
 
 def _is_parameters(script: Script, node: ast.expr) -> bool:
+    """Whether a script plainly has all parameters of a module's function, or some that follow each other."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return _is_parameters(script, node.value)
     return isinstance(node, ast.Attribute) and node.attr == "params" and _is_function(script, node.value)
 
 

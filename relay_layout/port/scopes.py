@@ -77,8 +77,12 @@ class Scopes:
         self._scope_of: dict[int, Scope] = {}
         self._found: list[tuple[Scope, str, Binding]] = []
         self._assigned: set[int] = set()
-        loops = (node for node in ast.walk(tree) if isinstance(node, _LOOPS))
-        self._iterated = {id(loop.target): loop.iter for loop in loops}
+        self._iterated = {
+            id(target): iterated
+            for loop in ast.walk(tree)
+            if isinstance(loop, _LOOPS)
+            for target, iterated in _iterations(loop.target, loop.iter)
+        }
         # Not by recursion: generated scripts are deeper than Python's stack.
         stack: list[tuple[ast.AST, Scope, bool]] = [(tree, self.module, True)]
         while stack:
@@ -181,6 +185,19 @@ def _name_bound_by(node: ast.AST) -> str | None:
     if isinstance(node, ast.MatchMapping):
         return node.rest
     return getattr(node, "name", None) if type(node).__name__ in _TYPE_PARAMETERS else None
+
+
+def _iterations(target: ast.expr, iterated: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a loop gives values, each with what it goes over; ``enumerate`` and ``zip`` taken apart."""
+    yield target, iterated
+    if not isinstance(target, ast.Tuple) or not isinstance(iterated, ast.Call):
+        return
+    name = iterated.func.id if isinstance(iterated.func, ast.Name) else ""
+    if name == "enumerate" and len(target.elts) == 2 and iterated.args:
+        yield from _iterations(target.elts[1], iterated.args[0])
+    elif name == "zip" and len(target.elts) == len(iterated.args):
+        for part, argument in zip(target.elts, iterated.args, strict=True):
+            yield from _iterations(part, argument)
 
 
 def _comprehension(node: ast.AST, scope: Scope) -> Iterator[_Visit]:

@@ -1,5 +1,6 @@
 """Relax modules to Relay's syntax tree, for printing as Relay text."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,7 @@ class _Exporter:
         return tree.Function(tuple(parameters), body, to_relay(result.ty, f"the result of {self.name}"))
 
     def parameter(self, parameter: relax.Var) -> tree.Var:
-        variable = tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))
-        self.values[parameter] = variable
+        self.values[parameter] = variable = _variable(parameter)
         return variable
 
     def sequence(self, body: Expression) -> tree.Expression:
@@ -108,6 +108,14 @@ class _Exporter:
         if isinstance(expression, relax.TupleGetItem):
             return tree.TupleGetItem(self._expression(expression.tuple_value), int(expression.index))
         raise ModelError(f"{type(expression).__name__} has no form in Relay")
+
+
+@lru_cache(maxsize=4096)
+def _variable(parameter: relax.Var) -> tree.Var:
+    """A parameter as Relay has it: one variable however often its function is read, since scripts join what
+    they found in one reading with the body of another.
+    """
+    return tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))
 
 
 def _recognised(call: tree.Call) -> tree.Call:

@@ -12,6 +12,7 @@ from tvm.runtime.module import BenchmarkResult
 from relay_layout.artifact import TensorSpec
 from relay_layout.errors import InputError, TargetError
 from relay_layout.relay.bound_parameters import BoundParameter
+from relay_layout.relay.missing import missing_member
 from relay_layout.relay.params import as_array, load_param_dict
 from relay_layout.runtime.profiling import Profile, profile
 from relay_layout.runtime.session import Session
@@ -265,6 +266,9 @@ class GraphModule:
         self.get_num_outputs = module.get_num_outputs
         self.get_output = module.get_output
         self.load_params = module.load_params
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_member(self, name, "tvm.contrib.graph_executor.GraphModule")
 
     def __getitem__(self, key: str) -> Callable[..., Any]:
         return self.module[key]

@@ -18,6 +18,13 @@ def missing(module: str, name: str, old: str = "", near: str = "") -> AttributeE
     return AttributeError(f"module '{module}' has no attribute '{name}'{told}", name=name)
 
 
+def missing_member(owner: object, name: str, old: str) -> AttributeError:
+    """The error for what one of our objects lacks. ``old`` is the class that had it."""
+    reason = known_reason(f"{old}.{name}")
+    told = f": {reason}" if reason and not name.startswith("_") else ""
+    return AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}'{told}", name=name)
+
+
 def refuser(module: str, old: str = "") -> Callable[[str], Any]:
     """``__getattr__`` of a module that has all its names written out."""
 

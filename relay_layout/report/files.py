@@ -9,7 +9,7 @@ from relay_layout.errors import InputError
 from relay_layout.report.page import DATA_BEGIN, DATA_END, page_of
 from relay_layout.report.schema import KIND, SCHEMA, Report
 from relay_layout.typed_json import check
-from topi_ext.files.whole_file import replaced
+from topi_ext.files.whole_file import opened, replaced
 
 MOST_BYTES = 256 << 20
 
@@ -44,7 +44,8 @@ def read_report(path: FilePath) -> Report:
     try:
         if place.stat().st_size > MOST_BYTES:
             raise InputError(f"{name}: larger than {MOST_BYTES} bytes, so no report")
-        text = place.read_text(encoding="utf-8")
+        with opened(place) as file:
+            text = file.read().decode()
     except UnicodeDecodeError:
         raise _no_report(name, "it is no text in UTF-8") from None
     if not text.lstrip().startswith("{"):

@@ -7,6 +7,8 @@ where what is provided is not what is required.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
+from numbers import Real
 from typing import Any, Protocol
 
 from tvm import ir
@@ -156,6 +158,13 @@ def _answer(backend: LayoutBackend, view: OperatorView) -> Sequence[Requirement]
         return None
     if not isinstance(answer, list | tuple) or not all(isinstance(one, Requirement) for one in answer):
         raise LayoutError(f"{place}: requirements gave {answer!r}; give a list of Requirement, or None")
+    for requirement in answer:
+        cost = requirement.microseconds
+        if isinstance(cost, bool) or not isinstance(cost, Real) or not isfinite(cost):
+            raise LayoutError(f"{place}: microseconds={cost!r} of a requirement is no number")
+        for layouts in (requirement.inputs, requirement.outputs):
+            if isinstance(layouts, str) or not isinstance(layouts, Sequence):
+                raise LayoutError(f"{place}: {layouts!r} of a requirement is no list of layouts")
     return answer
 
 

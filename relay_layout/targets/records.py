@@ -12,7 +12,7 @@ from relay_layout.errors import InputError, RelayLayoutWarning
 from topi_ext.messages import system_message
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import Problem, is_log, load, read
-from topi_ext.tune.records.record import Record
+from topi_ext.tune.records.record import ANY_THREADS, Record
 from topi_ext.tune.records.recorded import RecordedKernels
 
 _MOST_NAMED = 3
@@ -22,13 +22,18 @@ _OF_AUTOTVM = b'"tvm_version"'
 
 
 def recorded_kernels(
-    processor: str, paths: Sequence[str | os.PathLike[str]] = (), shipped: bool = True, cpu: str = ""
+    processor: str,
+    paths: Sequence[str | os.PathLike[str]] = (),
+    shipped: bool = True,
+    cpu: str = "",
+    threads: int | None = None,
 ) -> RecordedKernels:
     """The kernels on record in ``paths`` and, if ``shipped``, in the package's logs of that processor.
 
     What was measured on the model ``cpu`` comes first; where ``paths`` hold nothing of that, the model that
-    they hold most of. Lines that are no records are skipped with a warning. Raises InputError for a file that
-    cannot be read, or that is no log.
+    they hold most of. Lines that are no records are skipped with a warning, and so is it where none of
+    ``paths`` is of that processor and, if given, that number of ``threads``. Raises InputError for a file
+    that cannot be read, or that is no log.
     """
     if not _are_paths(paths):
         raise InputError(f"tuning records: a list of logs is needed, not {paths!r}")
@@ -39,8 +44,29 @@ def recorded_kernels(
         records = records_of(own)
     except OSError as error:
         raise InputError(f"tuning records: {system_message(error)}") from None
+    _warn_where_none_fits(records, processor, threads)
     theirs = load(tuning_logs.paths_of(processor))[0] if shipped else []
     return RecordedKernels(Database([*theirs, *records], _preferred(records, processor, cpu)))
+
+
+def _warn_where_none_fits(records: Sequence[Record], processor: str, threads: int | None) -> None:
+    wanted = (threads, ANY_THREADS)
+    found = Counter((record.processor, record.threads) for record in records)
+    if not found or any(name == processor and (threads is None or of in wanted) for name, of in found):
+        return
+    here = _machine(processor, threads or ANY_THREADS)
+    listed = ", ".join(_machine(name, of) for (name, of), _ in found.most_common(_MOST_NAMED))
+    more = ", ..." if len(found) > _MOST_NAMED else ""
+    warnings.warn(
+        f"tuning records: none of the {len(records)} is of {here}, so that they choose no kernel there; they "
+        f"are of {listed}{more}",
+        RelayLayoutWarning,
+        stacklevel=3,
+    )
+
+
+def _machine(processor: str, threads: int) -> str:
+    return processor if threads == ANY_THREADS else f"{processor} with threads: {threads}"
 
 
 def _are_paths(paths: object) -> bool:

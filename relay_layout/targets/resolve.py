@@ -108,11 +108,12 @@ def resolve_target(
     else:
         found = _in_precision(_named(cast("str", target).strip(), threads), wanted)
     here = cpu_model() if found.name == "native" else ""
-    records = recorded_kernels(found.machine.name, tuning_records, shipped_records, here)
+    machine = found.machine
+    records = recorded_kernels(machine.name, tuning_records, shipped_records, here, machine.threads)
     return replace(
         found,
         kernels=replace(found.kernels, records=records, winograd=winograd),
-        transforms=TransformTimes(records.database.transforms(found.machine)),
+        transforms=TransformTimes(records.database.transforms(machine)),
     )
 
 

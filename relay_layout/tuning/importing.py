@@ -10,6 +10,7 @@ from relay_layout.errors import InputError
 from relay_layout.tuning.autotvm import AutoTvmRecord, parse_line
 from relay_layout.tuning.translate import nearest, processor_named, translate
 from topi_ext.errors import RelayLayoutError
+from topi_ext.files.whole_file import opened
 from topi_ext.tune.records.record import ANY_THREADS, TuningRecord, knobs_key
 
 LONGEST_LINE = 1 << 20
@@ -102,7 +103,7 @@ def _time(timestamp: float) -> str:
 
 def _lines(path: Path) -> Iterator[tuple[int, str | None]]:
     """Numbered lines, None where one is too long or no text."""
-    with open(path, "rb") as file:
+    with opened(path) as file:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1

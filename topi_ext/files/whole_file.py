@@ -1,8 +1,9 @@
-"""Files that are written whole or not at all."""
+"""Files that are read to their end, or written whole or not at all."""
 
 import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -11,6 +12,13 @@ from typing import BinaryIO
 from topi_ext.files.left_behind import lock, remove_left
 
 _DRAFT = re.compile(r"\.relay-layout-[0-9a-f]{16}\.tmp")
+
+
+def opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read. OSError where it cannot be, and for a device, which may have no end."""
+    if stat.S_ISCHR(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is a device, not a file", os.fspath(path))
+    return open(path, "rb")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import tvm
 from relay_layout.errors import InputError
 from relay_layout.relay.build_module import altered, as_module, bind_params
 from relay_layout.relay.building.targets import build_target
-from relay_layout.relay.missing import refuser
+from relay_layout.relay.missing import missing_member, refuser
 from relay_layout.targets import BuildTarget
 from relay_layout.tuning.tasks import describe, is_dense, model_tasks
 from topi_ext.family import Workload
@@ -53,6 +53,9 @@ class ConfigSpace:
     def __iter__(self) -> Iterator[ConfigEntity]:
         return (self.get(index) for index in range(len(self)))
 
+    def __repr__(self) -> str:
+        return f"ConfigSpace({len(self)} kernels)"
+
 
 @dataclass(frozen=True)
 class Task:
@@ -93,6 +96,9 @@ class Task:
 
     def __repr__(self) -> str:
         return f"Task({self.name})"
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_member(self, name, "tvm.autotvm.task.Task")
 
 
 def extract_from_program(

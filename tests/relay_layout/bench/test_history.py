@@ -148,3 +148,8 @@ def test_times_that_say_nothing_of_each_other(
     with pytest.raises(InputError) as error:
         check_comparable("b.json", load("b.json"), threads)
     assert str(error.value) == message
+
+
+def test_a_device_is_no_benchmark() -> None:
+    with pytest.raises(OSError, match="it is a device, not a file"):
+        load("/dev/null")

@@ -110,6 +110,13 @@ def test_no_such_model(folder: Path) -> None:
     assert _message(folder) == f"model '{folder}' is a directory, not a model file"
 
 
+@pytest.mark.parametrize("ending", [".onnx", ".pt2", ".tflite", ".relay", ".json"])
+def test_a_device_is_no_model(ending: str, tmp_path: Path) -> None:
+    model = tmp_path / f"model{ending}"
+    model.symlink_to("/dev/null")
+    assert _message(model) == f"model '{model}': it is a device, not a file"
+
+
 @pytest.mark.parametrize("name", ["m.bin", "m"])
 def test_unknown_kind(folder: Path, name: str) -> None:
     Path(name).write_text("x")

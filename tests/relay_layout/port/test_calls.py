@@ -61,6 +61,12 @@ def notes(text: str) -> list[tuple[int, str]]:
             'tvm.build(f, target=tvm.target.Target({"kind": "cuda", "arch": "sm_80"}))',
         ),
         ("relay.build(m, target='llvm -mcpu=x')", "relay.build(m, target='llvm -mcpu=x')"),
+        (
+            "t = 'llvm -mcpu=x'\nprint(t)\nrelay.build(m, t)\ntvm.device(str(t), 0)",
+            't = tvm.target.Target({"kind": "llvm", "mcpu": "x"})\nprint(t)\nrelay.build(m, t)\n'
+            "tvm.device_from_target(str(t), 0)",
+        ),
+        ("tvm.device(args.target, 0)", "tvm.device_from_target(args.target, 0)"),
         ("mod.astext()", "relay.astext(mod)"),
         ("mod.astext(False)", "relay.astext(mod, False)"),
         ("mod . astext ( )", "relay.astext(mod  )"),
@@ -126,6 +132,19 @@ def test_call(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "for t in ['llvm', 'llvm -mcpu=x']: relay.build(m, t)",
+        "def f(t): relay.build(m, target=t)\nf('llvm -mcpu=x')",
+        "t = 'llvm -mcpu=x'\nf = Tuner(t)\nrelay.build(m, t)",
+        "options = {'target': 'llvm -mcpu=x'}\nrelay.create_executor('vm', m, target=options['target'])",
+    ],
+)
+def test_strings_stay_where_relay_alone_takes_targets(text: str) -> None:
+    assert notes(text) == []
+
+
+@pytest.mark.parametrize(
     ("text", "name"),
     [
         ("tvm.lower(s, [])", "tvm.lower"),
@@ -134,7 +153,9 @@ def test_call(before: str, after: str) -> None:
         ("tvm.target.Target('llvm --system-lib')", "llvm --system-lib"),
         ("tvm.target.Target('llvm -mtriple=%s' % t)", "llvm -mtriple=%s"),
         ("for t in ['llvm -mcpu=x']: print(t)", "llvm -mcpu=x"),
-        ("t = 'llvm -mcpu=x'\nprint(t)\ntvm.build(f, t)", "llvm -mcpu=x"),
+        ("t = 'llvm -mcpu=x'\nopen(t)\ntvm.build(f, t)", "llvm -mcpu=x"),
+        ("for t in ['llvm -mcpu=x']:\n  relay.build(m, t)\n  tvm.build(m, t)", "llvm -mcpu=x"),
+        ("def print(t): open(t)\nt = 'llvm -mcpu=x'\nprint(t)\ntvm.build(f, t)", "llvm -mcpu=x"),
         ("tvm.transform.PassContext(config={'relay.x': 1})", "relay.x"),
         ("tvm.transform.PassContext(trace=f)", "trace"),
         ("f = mod.astext", "astext"),

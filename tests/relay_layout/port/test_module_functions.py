@@ -33,6 +33,14 @@ def ported(text: str) -> str:
             "[p.checked_type.concrete_shape for p in mod['main'].params]",
             "[tuple(map(int, p.ty.shape)) for p in mod['main'].params]",
         ),
+        (
+            "for i, p in enumerate(mod['main'].params[1:]):\n    p.name_hint",
+            "for i, p in enumerate(mod['main'].params[1:]):\n    p.name",
+        ),
+        (
+            "[p.name_hint for k, (p, q) in zip(f, zip(mod['main'].params, g))]",
+            "[p.name for k, (p, q) in zip(f, zip(mod['main'].params, g))]",
+        ),
         ("mod['main'].ret_type", "mod['main'].ret_ty"),
         ("f = mod['main']\nf.checked_type", "f = mod['main']\nf.ty"),
     ],
@@ -51,6 +59,8 @@ def test_names_and_types_of_parameters(before: str, after: str) -> None:
         "x.name_hint, x.checked_type",
         "mod[place].params[0].name_hint",
         "mod['main'].params[1:].name_hint",
+        "for i, p in enumerate(mod['main'].params):\n    i.name_hint",
+        "for p, q in zip(*[mod['main'].params]):\n    p.name_hint",
     ],
 )
 def test_what_may_be_an_expression_of_ours_stays(text: str) -> None:

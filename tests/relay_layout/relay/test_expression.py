@@ -315,6 +315,20 @@ def test_the_body_of_a_modules_function_is_an_expression() -> None:
     np.testing.assert_allclose(result.numpy(), powers / powers.sum(1, keepdims=True), rtol=1e-5)
 
 
+def test_parts_of_two_readings_of_a_function_have_its_parameters() -> None:
+    x = relay.var("x", shape=(2, 3))
+    main = tvm.IRModule.from_expr(relay.nn.relu(relay.tanh(x)))["main"]
+    found: list[relay.Expr] = []
+    relay.analysis.post_order_visit(main, found.append)
+    (inner,) = (each for each in found if isinstance(each, relay.Call) and each.op == relay.op.get("tanh"))
+    both = relay.Function(main.params, relay.Tuple([main.body, inner]))
+    assert [parameter.name for parameter in both.params] == ["x"]
+    given = np.array([[-1, 0, 1], [2, 3, 4]], "float32")
+    outer, result = relay.create_executor("graph", tvm.IRModule.from_expr(both)).evaluate()(given)
+    np.testing.assert_allclose(result.numpy(), np.tanh(given), atol=1e-6)
+    np.testing.assert_allclose(outer.numpy(), np.maximum(np.tanh(given), 0), atol=1e-6)
+
+
 def test_a_body_with_two_variables_of_a_name() -> None:
     x, other = relay.var("x", shape=(2,)), relay.var("x", shape=(2,))
     main = tvm.IRModule.from_expr(relay.nn.relu(x))["main"]

@@ -125,6 +125,14 @@ def test_mistakes(module, act, message):
         act(module)
 
 
+def test_methods_that_are_not_there(module):
+    with pytest.raises(
+        AttributeError,
+        match=r"^'GraphModule' object has no attribute 'set_input_zero_copy': set_input takes the array$",
+    ):
+        module.set_input_zero_copy("x", X)
+
+
 def test_setting_what_is_built_in_to_the_same_changes_nothing(module):
     module.run(x=X, i=0, w=W)
     np.testing.assert_array_equal(module.get_output(0).numpy(), X * W)

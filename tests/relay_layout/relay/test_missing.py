@@ -14,6 +14,10 @@ from relay_layout import relay
             "save the model with tf.lite.TFLiteConverter and use relay.frontend.from_tflite, with the file's "
             "names and images in NHWC",
         ),
+        (
+            "frontend.common",
+            "helpers of Relay's importers are not there; types are those of relay.transform.InferType",
+        ),
         ("quantize.realize", "relay.quantize.quantize does all of it; its parts are not there one by one"),
         (
             "autotvm.get_config",

@@ -126,3 +126,8 @@ def test_damaged_data(
 def test_what_is_no_path_is_refused() -> None:
     with pytest.raises(InputError, match=r"^report: a path ending in \.html or \.json is needed, not 5$"):
         check_report_path(5)  # type: ignore[arg-type]
+
+
+def test_a_device_is_no_report() -> None:
+    with pytest.raises(OSError, match="it is a device, not a file"):
+        read_report("/dev/null")

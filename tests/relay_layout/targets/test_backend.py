@@ -1,6 +1,7 @@
 """A backend from outside: it only runs NHWC with channels in multiples of 32."""
 
 from collections.abc import Callable, Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -291,8 +292,15 @@ def test_alignment_that_pads_nothing_takes_groups() -> None:
         (lambda: "NHWC", "requirements gave 'NHWC'; give a list of Requirement, or None"),
         (lambda: ["NHWC"], "requirements gave ['NHWC']; give a list of Requirement, or None"),
         (lambda: {}["NHWC"], "requirements raised KeyError: 'NHWC'"),
+        (lambda: [Requirement("NHWC", [DATA])], "'NHWC' of a requirement is no list of layouts"),
+        (lambda: [Requirement([DATA, DATA], DATA)], f"'{DATA}' of a requirement is no list of layouts"),
+        (
+            lambda: [Requirement([DATA], [DATA], "3")],  # type: ignore[arg-type]
+            "microseconds='3' of a requirement is no number",
+        ),
+        (lambda: [Requirement([DATA], [DATA], nan)], "microseconds=nan of a requirement is no number"),
     ],
-    ids=["text", "no requirement", "raises"],
+    ids=["text", "no requirement", "raises", "inputs", "outputs", "text as a cost", "no cost"],
 )
 def test_an_answer_that_is_none_is_told_with_the_backend(answer: Callable[[], Any], told: str) -> None:
     backend = Accelerator()

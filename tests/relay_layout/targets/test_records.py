@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import tuning_logs
-from relay_layout.errors import InputError
+from relay_layout.errors import InputError, RelayLayoutWarning
 from relay_layout.targets import resolve_target
 from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.measurers import core_model
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.tune.records.log import load, write
-from topi_ext.tune.records.record import TuningRecord
+from topi_ext.tune.records.record import ANY_THREADS, TuningRecord
 from topi_ext.workload import ConvolutionWorkload
 
 WORKLOAD = ConvolutionWorkload(
@@ -98,8 +98,34 @@ def test_a_native_target_prefers_records_of_this_machine(
 
 
 def test_other_targets_do_not_see_it(tmp_path: Path) -> None:
-    target = resolve_target("x86-64-v3", threads=2, tuning_records=[log_with(tmp_path / "log.jsonl")])
+    with pytest.warns(RelayLayoutWarning, match="none of the 1 is of x86-64 AVX2"):
+        target = resolve_target("x86-64-v3", threads=2, tuning_records=[log_with(tmp_path / "log.jsonl")])
     assert target.kernels.choose(WORKLOAD).source == "default"
+
+
+@pytest.mark.parametrize(
+    ("target", "threads", "wanted"),
+    [("x86-64-v3", 2, "x86-64 AVX2 with threads: 2"), ("x86-64-v4", 3, "x86-64 AVX-512 with threads: 3")],
+)
+def test_records_of_nothing_that_is_compiled_for_are_told(
+    target: str, threads: int, wanted: str, tmp_path: Path
+) -> None:
+    log = log_with(tmp_path / "log.jsonl")
+    with pytest.warns(RelayLayoutWarning) as told:
+        resolve_target(target, threads=threads, tuning_records=[log])
+    assert [str(warning.message) for warning in told] == [
+        f"tuning records: none of the 1 is of {wanted}, so that they choose no kernel there; they are of "
+        "x86-64 AVX-512 with threads: 2"
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_records_of_any_number_of_threads_are_of_every_target(tmp_path: Path) -> None:
+    record = replace(
+        a_record("test", 1e-6, ConvolutionKnobs(16, 5, 1)), threads=ANY_THREADS, origin="inherited"
+    )
+    write(tmp_path / "log.jsonl", [record])
+    resolve_target("x86-64-v4", threads=3, tuning_records=[tmp_path / "log.jsonl"])
 
 
 def test_a_missing_log_is_one_line() -> None:

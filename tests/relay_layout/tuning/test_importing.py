@@ -98,3 +98,8 @@ def test_a_damaged_log_is_read_to_its_end(tmp_path: Path) -> None:
     assert found.carried + refused + sum(map(len, found.failed.values())) == len(lines)
     assert 0 < refused < len(lines)
     assert not any("\n" in reason for reason in found.refused)
+
+
+def test_a_device_is_no_log() -> None:
+    with pytest.raises(OSError, match="it is a device, not a file"):
+        import_log(Path("/dev/null"), threads=1)

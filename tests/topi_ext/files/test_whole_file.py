@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are read to their end, or written whole or not at all."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from topi_ext.files import whole_file
-from topi_ext.files.whole_file import replaced
+from topi_ext.files.whole_file import opened, replaced
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,7 +48,7 @@ def test_an_error_leaves_what_was_there(error: type[BaseException]) -> None:
 
 KILLED = """
 import os, signal
-from topi_ext.files.whole_file import replaced
+from topi_ext.files.whole_file import opened, replaced
 with replaced("file") as file:
     file.write(b"half")
     file.flush()
@@ -141,3 +141,15 @@ def test_places_that_take_no_file(path: str, reason: str, tmp_path: Path) -> Non
     assert raised.value.strerror == reason.format(folder=tmp_path.resolve())
     assert raised.value.filename == path
     assert os.listdir() == ["pipe"]
+
+
+def test_what_is_no_device_is_read() -> None:
+    Path("file").write_bytes(b"text")
+    with opened("file") as file:
+        assert file.read() == b"text"
+
+
+def test_a_device_is_not_read_for_it_may_never_end() -> None:
+    with pytest.raises(OSError) as raised:
+        opened("/dev/null")
+    assert (raised.value.strerror, raised.value.filename) == ("it is a device, not a file", "/dev/null")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.files.whole_file import replaced
+from topi_ext.files.whole_file import opened, replaced
 from topi_ext.tune.records.ranking import best_repeated, rank_records
 from topi_ext.tune.records.record import Record, TransformRecord, TuningRecord, record_from_json
 
@@ -69,7 +69,7 @@ def read(path: Path) -> Iterator[Record | Problem]:
 
     Lines are read as they are asked for. OSError where the file cannot be read.
     """
-    with open(path, "rb") as file:
+    with opened(path) as file:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
@@ -94,7 +94,7 @@ def is_log(path: Path) -> bool:
     """
     if not isinstance(next(read(path), None), Problem):
         return True
-    with open(path, "rb") as file:
+    with opened(path) as file:
         line = file.readline(LONGEST_LINE)
         alone = not file.read(1)
     return (alone and _is_torn(line)) or any(not isinstance(found, Problem) for found in read(path))

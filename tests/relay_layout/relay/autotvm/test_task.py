@@ -61,6 +61,7 @@ def test_layouts_stay_where_altering_them_is_switched_off(module: tvm.IRModule) 
 
 
 def test_the_space_of_a_task(tasks: list[Task]) -> None:
+    assert str(tasks[0].config_space) == f"ConfigSpace({len(tasks[0].config_space)} kernels)"
     space = tasks[0].config_space
     assert len(space) == len(list(space)) > 100
     first = space.get(0)
@@ -69,6 +70,15 @@ def test_the_space_of_a_task(tasks: list[Task]) -> None:
     assert str(first).endswith(" #0")
     with pytest.raises(IndexError):
         space.get(len(space))
+
+
+def test_what_tasks_do_not_tell(tasks: list[Task]) -> None:
+    with pytest.raises(AttributeError) as error:
+        _ = tasks[0].args
+    assert str(error.value) == (
+        "'Task' object has no attribute 'args': tasks are told by name, workload, flop and config_space; "
+        "leave it out"
+    )
 
 
 def test_a_configuration_of_no_known_place() -> None:

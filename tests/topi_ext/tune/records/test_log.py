@@ -231,3 +231,8 @@ def test_an_unfinished_last_line_says_so(tmp_path: Path, make_record: MakeRecord
     log.write_text(log.read_text() + make_record(1.0).to_json()[:-40])
     _, problems = load([log])
     assert list(map(str, problems)) == [f"{log}:2: unfinished, as of a writer that was killed"]
+
+
+def test_a_device_is_no_log() -> None:
+    with pytest.raises(OSError, match="it is a device, not a file"):
+        next(read(Path("/dev/null")))
