@@ -299,6 +299,8 @@ def _may_repeat(sch: Schedule, block: SBlock) -> bool:
 def _lies_as_result(sch: Schedule, block: SBlock) -> bool:
     """Do all operands of a block have the shape and memory order of its result?"""
     node = sch.get(block)
+    if not isinstance(node.body, tirx.BufferStore):
+        return False
     loads = loads_of(node.body)
     result, axes = node.writes[0].source, [axis.var for axis in node.iter_vars]
     return all(
