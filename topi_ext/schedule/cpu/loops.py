@@ -188,11 +188,22 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             whole = False
             mark_remainder(sch, outer)
     if spatial and how.parallel:
+        if apart and width == extent and width is not None and width <= how.lanes:
+            spatial = _rows_of_vectors(sch, spatial)
         sch.parallel(_shared(sch, spatial, whole and not apart))
     elif width is not None:
         coalesce(sch, block, spatial[:-1], how.rows)
     if vector is not None:
         sch.vectorize(vector)
+
+
+def _rows_of_vectors(sch: Schedule, loops: list[Any]) -> list[Any]:
+    """The ``loops`` without the last, over the one vector of a row, where those before are rows enough.
+
+    Threads then share rows of such vectors, instead of vectors whose places are divided one by one.
+    """
+    rows = size_of([sch.get(loop).extent for loop in loops[:-2]])
+    return loops[:-1] if len(loops) > 2 and (rows is None or rows >= ENOUGH_ROWS) else loops
 
 
 def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
