@@ -1,8 +1,10 @@
 """Interpolation along one axis of a tensor: linear, or cubic (Keys, 1981), as ONNX's Resize defines them."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import te, tirx
+from tvm.topi.image.resize import get_closest_index
 from tvm.topi.image.resize import get_inx as source_coordinate
 
 from topi_ext.compute.selection import chosen
@@ -71,6 +73,30 @@ def interpolate(
 
     shape = [*data.shape[:axis], extent, *data.shape[axis + 1 :]]
     return te.compute(shape, element, name="interpolation")
+
+
+def nearest(size: int, extent: int, coordinates: str, rounding: str) -> Callable[[Any], Any]:
+    """Which of ``size`` elements along an axis is at a place in a result of ``extent`` elements.
+
+    ``coordinates`` is as in :func:`interpolate`, ``rounding`` as of ONNX's Resize, or "" for the usual one.
+    Where each element is taken equally often, or one of every so many, that is a quotient or a product. Else
+    places are a tensor of their own, which is read for each element.
+    """
+    centred = coordinates in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+    cornered = coordinates == "asymmetric" and rounding in ("floor", "")
+    if extent % size == 0 and (centred or cornered):
+        return lambda element: element // (extent // size)
+    if size % extent == 0 and cornered:
+        return lambda element: element * (size // extent)
+    closest = rounding or ("round" if coordinates == "align_corners" else "floor")
+
+    def place(element: Any) -> Any:
+        whole, grown = tirx.const(size, "int32"), tirx.const(extent, "int32")
+        found = get_closest_index(source_coordinate(element, whole, grown, coordinates), closest, None)
+        return te.max(te.min(found, size - 1), 0).astype("int32")
+
+    places = te.compute((extent,), place, name="places")
+    return lambda element: places(element)
 
 
 def _cubic_weights(fraction: Any, alpha: float) -> list[Any]:

@@ -32,7 +32,7 @@ def simplified_in(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
             return call
         return call.args[1] if int(call.args[0]) else call.args[2]
 
-    plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.EQ)
+    plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.EQ, tirx.And)
     return structural_map(value, [(plain, analyzer.simplify), (tvm.ir.Call, decided)])
 
 

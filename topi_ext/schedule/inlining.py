@@ -33,7 +33,7 @@ from topi_ext.schedule.nests import nested_block, nests_of, with_nests
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
 
-_DEAR = ("tirx.floor", "tirx.log", "tirx.rsqrt", "tirx.sqrt")
+_DEAR = ("prim.ceil", "tirx.floor", "tirx.log", "tirx.round", "tirx.rsqrt", "tirx.sqrt")
 
 
 @lru_cache(maxsize=4)

@@ -12,10 +12,10 @@ from typing import Any
 
 from tvm import relax, te, topi
 
-from relay_layout.ir import Expression, shape_of
+from relay_layout.ir import Expression, is_static, shape_of
 from relay_layout.lower.fusion.patterns import INJECTIVE, OPAQUE, PATTERN
 from relay_layout.lower.legalize.default import default_call
-from topi_ext.compute.interpolation import TAPS, interpolate
+from topi_ext.compute.interpolation import TAPS, interpolate, nearest
 from topi_ext.indexing import physical_axes
 
 _ROWS = 2
@@ -28,6 +28,8 @@ _MOST_SHRUNK = 8
 
 def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     """A call of ``image.resize2d``: one axis after the other where that is faster, or TVM's compute."""
+    if _picks_columns(call):
+        return _picked(builder, call)
     if not _is_by_axes(call):
         return whole_resize_call(builder, call)
     if not _is_worth_two_passes(call) and not _may_divide_by_zero(call):
@@ -62,6 +64,40 @@ def resize2d_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     )
     return builder.call_te(
         finished, lines, primfunc_name_hint=f"resize_{second}", primfunc_attrs={PATTERN: INJECTIVE}
+    )
+
+
+def _picks_columns(call: relax.Call) -> bool:
+    """Whether elements are taken as they are, from images of known sizes whose columns are innermost."""
+    attributes = call.attrs
+    if str(attributes.method) != "nearest_neighbor" or str(attributes.layout) != "NCHW":
+        return False
+    if str(attributes.coordinate_transformation_mode) == _REGIONAL or _single_axes(call):
+        return False
+    shapes = [shape_of(side) for side in (call.args[0], call)]
+    return all(shape is not None and is_static(shape) and 0 not in shape for shape in shapes)
+
+
+def _picked(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """The nearest elements, whose places are worked out once for all rows."""
+    attributes = call.attrs
+
+    def resized(data: te.Tensor) -> te.Tensor:
+        row, column = (
+            nearest(
+                int(data.shape[axis]),
+                int(call.ty.shape.values[axis]),
+                str(attributes.coordinate_transformation_mode),
+                str(attributes.rounding_method),
+            )
+            for axis in _image_axes(call)
+        )
+        return te.compute(
+            call.ty.shape.values, lambda n, c, y, x: data(n, c, row(y), column(x)), tag=topi.tag.INJECTIVE
+        )
+
+    return builder.call_te(
+        resized, call.args[0], primfunc_name_hint="resize2d", primfunc_attrs={PATTERN: INJECTIVE}
     )
 
 

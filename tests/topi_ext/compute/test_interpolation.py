@@ -1,13 +1,14 @@
 """Interpolation along one axis, beside sums over weights written out for every element."""
 
 from collections.abc import Callable
+from math import ceil, floor
 
 import numpy as np
 import pytest
 from kernel_harness import Array, compile_function, data_of, host_cpus, prim_func, run_guarded, target_for
-from tvm import te
+from tvm import te, tirx
 
-from topi_ext.compute.interpolation import TAPS, interpolate
+from topi_ext.compute.interpolation import TAPS, interpolate, nearest
 
 TARGET = target_for(host_cpus()[-1])
 
@@ -71,6 +72,52 @@ def test_one_element_is_everywhere(method: str) -> None:
 def test_halves_are_summed_in_single_precision() -> None:
     data = data_of(3, 8).astype("float16")
     check(data, 1, 13, "linear", "half_pixel")
+
+
+ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "round_prefer_floor": lambda place: ceil(place - 0.5),
+    "round_prefer_ceil": lambda place: floor(place + 0.5),
+    "floor": floor,
+    "ceil": ceil,
+}
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("extent", [8, 16, 24, 11, 5, 4, 2])
+def test_the_nearest_element(coordinates: str, rounding: str, extent: int) -> None:
+    """Extents are such that no coordinate is so near to a border that it is rounded over it."""
+    size = 8
+    places = [ROUNDINGS[rounding](COORDINATES[coordinates](x, size, extent)) for x in range(extent)]
+    check_nearest(size, extent, coordinates, rounding, np.clip(places, 0, size - 1))
+
+
+@pytest.mark.parametrize(("coordinates", "places"), [("asymmetric", [0, 1, 3]), ("align_corners", [0, 2, 4])])
+def test_the_usual_rounding_of_coordinates(coordinates: str, places: list[int]) -> None:
+    check_nearest(5, 3, coordinates, "", np.array(places))
+
+
+@pytest.mark.parametrize(
+    ("size", "extent", "how"),
+    [
+        (7, 14, ("asymmetric", "floor")),
+        (7, 28, ("half_pixel", "round_prefer_floor")),
+        (28, 7, ("asymmetric", "")),
+    ],
+)
+def test_elements_that_are_taken_equally_often_need_no_places(
+    size: int, extent: int, how: tuple[str, str]
+) -> None:
+    place = nearest(size, extent, *how)(tirx.Var("element", "int32"))
+    assert isinstance(place, tirx.FloorDiv | tirx.Mul)
+
+
+def check_nearest(size: int, extent: int, coordinates: str, rounding: str, places: Array) -> None:
+    data = data_of(3, size)
+    tensor, place = te.placeholder(data.shape), nearest(size, extent, coordinates, rounding)
+    result = te.compute((3, extent), lambda row, element: tensor(row, place(element)))
+    library = compile_function(prim_func([tensor, result]), TARGET)
+    np.testing.assert_array_equal(run_guarded(library, [data], (3, extent)), data[:, places])
 
 
 def check(

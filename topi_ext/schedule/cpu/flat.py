@@ -33,10 +33,12 @@ def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
 
 def lies_as_result(block: SBlock) -> bool:
     """Do all operands of a block have the shape and memory order of its result, or one element?"""
+    if not isinstance(block.body, tirx.BufferStore):
+        return False
     result, axes = block.writes[0].source, [axis.var for axis in block.iter_vars]
     return all(
         _is_one_element(load)
-        or (_are(load.indices, axes) and all(map(_same_extent, load.source.shape, result.shape)))
+        or (_are(load.indices, axes) and all(map(same_extent, load.source.shape, result.shape)))
         for load in loads_of(block.body)
     )
 
@@ -46,6 +48,11 @@ def depends_on_place(block: SBlock) -> bool:
     axes = [axis.var for axis in block.iter_vars]
     value = structural_map(block.body.value, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
     return any(uses(value, axis) for axis in axes)
+
+
+def same_extent(left: Any, right: Any) -> bool:
+    """Are two extents the same number, or the same variable?"""
+    return bool(left.same_as(right)) or (fixed(left) is not None and fixed(left) == fixed(right))
 
 
 def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: list[tirx.DeclBuffer]) -> Any:
@@ -105,7 +112,3 @@ def _are(indices: Any, axes: list[Any]) -> bool:
     return len(indices) == len(axes) and all(
         index.same_as(axis) for index, axis in zip(indices, axes, strict=True)
     )
-
-
-def _same_extent(left: Any, right: Any) -> bool:
-    return bool(left.same_as(right)) or (fixed(left) is not None and fixed(left) == fixed(right))

@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
 
 from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of, substitute
+from topi_ext.ir import holds, loads_of, substitute, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, open_schedule, temporaries
 from topi_ext.schedule.conditionals import Part, conditionals, range_of, simplified_in
@@ -31,6 +31,9 @@ MOST_PARTS = 16
 
 SHORTEST_ROW = 4
 """Least extent of the innermost axis of a part."""
+
+LONG_ROW = 80
+"""Elements of a row from which on shorter parts of it cost nothing beside the rest."""
 
 
 class IndexSplitting(ProcessorRule):
@@ -116,17 +119,23 @@ def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[i
     """The axis, and the index on it, at which the condition of a conditional changes; None without one."""
     # Outer conditionals first.
     for call in reversed(conditionals(value)):
+        if isinstance(call.args[0], tirx.And) and uses(call.args[0], variables[-1]):
+            # One mask of a vector for all of it costs less than parts that are shorter than a line.
+            continue
         for chosen_by, place in _edges(call.args[0]):
             for axis, variable in enumerate(variables):
                 begin, end = part[axis]
-                least = SHORTEST_ROW if axis == len(part) - 1 else 1
+                along = axis == len(part) - 1 and end - begin < LONG_ROW
+                least = SHORTEST_ROW if along else 1
                 if variable.same_as(chosen_by) and begin + least <= place <= end - least:
                     return axis, place
     return None
 
 
 def _edges(condition: Any) -> list[tuple[tirx.Var, int]]:
-    """The variable of a comparison with a constant, and the values from which on the outcome changes."""
+    """The variables of comparisons with constants, each with the values from which on an outcome changes."""
+    if isinstance(condition, tirx.And):
+        return [*_edges(condition.a), *_edges(condition.b)]
     if not isinstance(condition, tirx.LE | tirx.LT | tirx.EQ):
         return []
     left, right = condition.a, condition.b

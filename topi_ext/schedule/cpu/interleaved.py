@@ -1,7 +1,8 @@
 """Rows whose neighbours come from different rows: vectors of each of these, interleaved in registers.
 
 Every second channel of a shuffle is of the other operand, every second pixel of an image of twice the size
-of the same pixel, or of another channel. Such a row is written ``count`` elements at a time, each of which
+of the same pixel, or of another channel; channels of three planes that become pixels lie as every third
+element. Such a row is written ``count`` elements at a time, each of which
 reads its neighbours where they lie side by side. :func:`topi_ext.codegen.interleave.interleave_stores` makes
 one store of them once they are vectors.
 """
@@ -12,7 +13,7 @@ from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
 
 from topi_ext.extents import fixed
-from topi_ext.ir import loads_of, nodes_of, strides_along, substitute, uses
+from topi_ext.ir import loads_of, nodes_of, stored_by, strides_along, substitute, uses
 from topi_ext.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
 from topi_ext.schedule.conditionals import conditionals, range_of, simplified_in
@@ -30,7 +31,7 @@ class Interleaved(ProcessorRule):
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for all others."""
-        if not _divides(func.body) or has_reduction(func):
+        if has_reduction(func) or not (_divides(func.body) or _has_pixels(func.body)):
             return None
         sch = open_schedule(simplified(inlined(func)))
         if not all(sch.get_loops(block) for block in child_blocks(sch)):
@@ -54,25 +55,39 @@ def _interleaved(block: SBlock) -> Any | None:
         return None
     if strides_along(store, last):
         return None
-    known = [axis for axis in axes if fixed(axis.dom.extent) is not None]
-    variables = [axis.var for axis in known]
+    if 1 < extent <= MOST_ROWS:
+        return _pixels(block, extent)
     for count in _divisors(store.value, last):
         if count > MOST_ROWS or extent % count or extent // count < LEAST_VECTOR:
             continue
-        part = [(0, fixed(axis.dom.extent) or 0) for axis in known[:-1]]
-        part.append((0, extent // count))
-        values = [
-            simplified_in(substitute(store.value, {last: last * count + place}), variables, part)
-            for place in range(count)
-        ]
-        if all(_reads_rows(value, last) for value in values):
-            return _loops(block, values)
+        row = tirx.IterVar(range_of(last, 0, extent // count), last, tirx.IterVar.DataPar)
+        found = _loops(block, [*axes[:-1], row], [last * count + place for place in range(count)])
+        if found is not None:
+            return found
     return None
+
+
+def _pixels(block: SBlock, count: int) -> Any | None:
+    """The loops of a block whose rows are as short as the channels of a pixel: of vectors of pixels."""
+    *axes, channel = block.iter_vars
+    if not axes or (fixed(axes[-1].dom.extent) or 0) < LEAST_VECTOR:
+        return None
+    pixel, indices = axes[-1].var, block.body.indices
+    if not indices[-2].same_as(pixel) or any(uses(index, pixel) for index in indices[:-2]):
+        return None
+    return _loops(block, axes, [tirx.const(place, str(channel.var.ty)) for place in range(count)])
 
 
 def _divides(body: Any) -> bool:
     """Whether there is any division, without which no row is cut."""
     return bool(nodes_of(body, (tirx.Div, tirx.FloorDiv, tirx.FloorMod)))
+
+
+def _has_pixels(body: Any) -> bool:
+    """Whether any result has rows as short as the channels of a pixel."""
+    return any(
+        1 < (fixed(buffer.shape[-1]) or 0) <= MOST_ROWS for buffer in stored_by(body) if len(buffer.shape) > 1
+    )
 
 
 def _divisors(value: Any, variable: tirx.Var) -> list[int]:
@@ -104,18 +119,19 @@ def _follows(index: Any, variable: tirx.Var) -> bool:
     return bool(index.same_as(variable))
 
 
-def _loops(block: SBlock, values: list[Any]) -> Any:
-    """Loops over all axes of a block but with a last one that is shorter, for ``values`` side by side."""
-    count, store, last = len(values), block.body, block.iter_vars[-1]
-    extent = (fixed(last.dom.extent) or 0) // count
-    axes = [
-        *block.iter_vars[:-1],
-        tirx.IterVar(range_of(last.var, 0, extent), last.var, tirx.IterVar.DataPar),
+def _loops(block: SBlock, axes: list[Any], places: list[Any]) -> Any | None:
+    """Loops over ``axes`` of stores to ``places`` side by side, which are in the place of the last axis.
+
+    Vectors lie along the last one of ``axes``. None where any of the stores is not of rows.
+    """
+    store, last = block.body, block.iter_vars[-1].var
+    known = [axis for axis in axes if fixed(axis.dom.extent) is not None]
+    variables, part = [axis.var for axis in known], [(0, fixed(axis.dom.extent) or 0) for axis in known]
+    values = [simplified_in(substitute(store.value, {last: place}), variables, part) for place in places]
+    if not all(_reads_rows(value, axes[-1].var) for value in values):
+        return None
+    stores = [
+        tirx.BufferStore(store.buffer, value, [*store.indices[:-1], place])
+        for value, place in zip(values, places, strict=True)
     ]
-    body = tirx.SeqStmt(
-        [
-            tirx.BufferStore(store.buffer, value, [*store.indices[:-1], last.var * count + place])
-            for place, value in enumerate(values)
-        ]
-    )
-    return nest_of(axes, body, store.buffer, block.name_hint)[1]
+    return nest_of(axes, tirx.SeqStmt(stores), store.buffer, block.name_hint)[1]

@@ -1,7 +1,7 @@
 """The fallback rule: vectors and threads for elementwise operators, data movement and reductions."""
 
 import logging
-from math import ceil
+from math import ceil, lcm
 from typing import Any
 
 from tvm import tirx
@@ -23,7 +23,7 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.conditionals import conditionals
 from topi_ext.schedule.cpu.coalescing import coalesce
-from topi_ext.schedule.cpu.flat import depends_on_place, flattened, lies_as_result
+from topi_ext.schedule.cpu.flat import depends_on_place, flattened, lies_as_result, same_extent
 from topi_ext.schedule.cpu.reductions import (
     MAXIMUM_VECTOR,
     Arrangement,
@@ -149,9 +149,12 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
     # Of operands that lie as the result does, all dimensions are one row, unless the place in it counts.
     lies = lies_as_result(sch.get(block))
     apart = sized and not how.rows and (not lies or depends_on_place(sch.get(block)))
-    if apart and not lies and _are_long(size_of([sch.get(loop).extent for loop in spatial[-2:]]), how):
+    joined = False
+    if apart and not lies and _is_long_row(sch, spatial[-2:], how):
         # Of three loops made one, TVM would not see that places in the row are not those of quotients.
-        spatial = [*spatial[:-2], *coalesce(sch, block, spatial[-2:], len(spatial) - 2)]
+        row = coalesce(sch, block, spatial[-2:], len(spatial) - 2)
+        joined = len(row) < len(spatial[-2:])
+        spatial = [*spatial[:-2], *row]
     extent = loop_extent(sch, spatial[-1])
     vector = None
     rows = spatial[:-1]
@@ -175,19 +178,32 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         spatial.append(outer)
         if extent is not None and extent % width:
             whole = False
-            (overlap_tail if _may_repeat(sch, block) else mark_remainder)(sch, outer)
+            # No axis alone says where a vector of a joined row lies, so that none could be moved back.
+            (overlap_tail if _may_repeat(sch, block) and not joined else mark_remainder)(sch, outer)
     elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
-        outer, vector = sch.split(sch.fuse(*spatial), [None, how.lanes])
+        lanes = _whole_rows(sch, block, extent, how.lanes) if apart and extent is not None else how.lanes
+        outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
-        if size > how.lanes and size % how.lanes:
+        if size > lanes and size % lanes:
             whole = False
             mark_remainder(sch, outer)
     if spatial and how.parallel:
+        if apart and width == extent and width is not None and width <= how.lanes:
+            spatial = _rows_of_vectors(sch, spatial)
         sch.parallel(_shared(sch, spatial, whole and not apart))
     elif width is not None:
         coalesce(sch, block, spatial[:-1], how.rows)
     if vector is not None:
         sch.vectorize(vector)
+
+
+def _rows_of_vectors(sch: Schedule, loops: list[Any]) -> list[Any]:
+    """The ``loops`` without the last, over the one vector of a row, where those before are rows enough.
+
+    Threads then share rows of such vectors, instead of vectors whose places are divided one by one.
+    """
+    rows = size_of([sch.get(loop).extent for loop in loops[:-2]])
+    return loops[:-1] if len(loops) > 2 and (rows is None or rows >= ENOUGH_ROWS) else loops
 
 
 def _shared(sch: Schedule, loops: list[Any], whole: bool) -> Any:
@@ -228,6 +244,14 @@ def _places_depend(sch: Schedule, block: SBlock) -> bool:
     return any(uses(call.args[0], innermost) for index in indices for call in conditionals(index))
 
 
+def _is_long_row(sch: Schedule, loops: list[Any], how: Arrangement) -> bool:
+    """Whether the last two loops together are a long row, or one of short ones that no vector would fill."""
+    row, extent = size_of([sch.get(loop).extent for loop in loops]), loop_extent(sch, loops[-1])
+    if row is None or extent is None:
+        return False
+    return _are_long(row, how) or (extent < LEAST_VECTOR and row >= LONG_ROW * how.lanes)
+
+
 def _are_long(elements: int | None, how: Arrangement) -> bool:
     """Whether a row of so many ``elements`` is made of whole vectors, and of several."""
     return elements is not None and elements % how.lanes == 0 and elements >= LONG_ROW * how.lanes
@@ -262,6 +286,26 @@ def _row_vector(
     moved = min(lanes, 1 << (extent.bit_length() - 1))
     gain = extent / ceil(extent / moved) / (best / registers[best] if best else 1)
     return moved if moved >= LEAST_VECTOR and gain > WORTH_MOVING and _may_repeat(sch, block) else best
+
+
+def _whole_rows(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int:
+    """The length of vectors across rows of ``extent`` elements: of whole rows, where not too many are needed.
+
+    That is where operands lie in the same rows as the result, or are the same in all rows and so in all of
+    these vectors.
+    """
+    node, whole = sch.get(block), lcm(extent, lanes)
+    *rows, _ = (axis.var for axis in node.iter_vars)
+    shape = node.writes[0].source.shape
+
+    def follows(load: Any) -> bool:
+        if not any(uses(index, row) for index in load.indices for row in rows):
+            return True
+        along = len(load.indices) == len(shape) and all(map(same_extent, load.source.shape, shape))
+        *outer, _ = load.indices
+        return along and all(index.same_as(row) for index, row in zip(outer, rows, strict=True))
+
+    return whole if whole <= MAXIMUM_VECTOR and all(map(follows, loads_of(node.body))) else lanes
 
 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:

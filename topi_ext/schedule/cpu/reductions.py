@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 from itertools import compress
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
-from topi_ext.divisors import largest_divisor
+from topi_ext.divisors import divisors, largest_divisor
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
@@ -240,9 +240,12 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
         if extent >= width:
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
-            if extent % width and not (how.parallel and _is_alone(sch, spatial)):
+            if extent % width:
                 # One thread has the vectors that overlap: it sums them from their start, one after the other.
-                overlap_tail(sch, outer)
+                if how.parallel and _is_alone(sch, spatial):
+                    together = divisors(ceil(extent / width))[1]
+                    spatial[-1:] = sch.split(outer, [None, together])
+                overlap_tail(sch, spatial[-1])
                 shared = spatial[:-1]
     sch.reorder(*spatial, *reduction, *row, *([vector] if vector is not None else []))
     if how.parallel:

@@ -12,22 +12,25 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import Schedule
 
+from topi_ext.codegen.scalar_operations import vector_of
 from topi_ext.extents import as_int
-from topi_ext.indexing import WORD_BYTES
-from topi_ext.ir import loads_of, nodes_of, substitute
+from topi_ext.ir import IF_THEN_ELSE, loads_of, nodes_of, substitute
 from topi_ext.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import has_reduction, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, only_block
 from topi_ext.schedule.nests import with_nests
+from topi_ext.schedule.work import INSTRUCTIONS
 
-SMALLEST_TILE = 4
-"""Rows and columns of the smallest tile that is transposed in registers."""
+SMALLEST_TILE, LARGEST_TILE = 4, 16
+"""Rows and columns of the tiles that are transposed in registers."""
 
-_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
+_ELEMENT_BYTES = (1, 2, 4, 8)
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 
 VECTOR_CYCLES = 3.0
 """Reading and writing a vector of a tile; each round of exchanges takes one more."""
@@ -43,9 +46,10 @@ class Digit:
 
 
 class Transpose(ProcessorRule):
-    """Functions that copy four-byte elements, of which neighbours in the source are none in the result.
+    """Functions that copy elements, of which neighbours in the source are none in the result.
 
-    What is done to each of them, with numbers that are the same for all, is done to whole vectors.
+    What is done to each of them, with numbers that are the same for all, and conversions are done to whole
+    vectors.
     """
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
@@ -66,7 +70,8 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if len(copied) != 1 or not _is_arithmetic(store.value):
         return None
     source, result = copied[0].source, store.buffer
-    if source.dtype != result.dtype or source.dtype.bits != WORD_BYTES * 8:
+    element = _bytes_of(source)
+    if any(tensor.dtype == "bool" or _bytes_of(tensor) not in _ELEMENT_BYTES for tensor in (source, result)):
         return None
     if any(as_int(extent) == 0 for extent in (*source.shape, *result.shape)):
         return None
@@ -78,7 +83,7 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     column = next((digit for digit in digits if digit.result == 1), None)
     if row is None or column is None or row is column:
         return None
-    size = _tile_size(row.extent, column.extent, processor.lanes(WORD_BYTES))
+    size = _tile_size(row.extent, column.extent, min(LARGEST_TILE, processor.lanes(element)))
     if size is None:
         return None
     outer = [digit for digit in digits if digit is not row and digit is not column]
@@ -95,17 +100,36 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, tirx.FloatImm | tirx.IntImm)
 
 
+def _bytes_of(tensor: Any) -> int:
+    """Of an element."""
+    return int(tensor.dtype.bits) // 8
+
+
 def _is_arithmetic(value: Any) -> bool:
     """Whether an expression is one of loads and numbers that has the same meaning for vectors."""
     if isinstance(value, _ARITHMETIC):
         return _is_arithmetic(value.a) and _is_arithmetic(value.b)
+    if isinstance(value, tirx.Cast):
+        return _is_arithmetic(value.value)
+    if isinstance(value, Call):
+        return _has_instruction(value) and all(map(_is_arithmetic, value.args))
     return isinstance(value, TensorLoad) or _is_number(value)
+
+
+def _has_instruction(call: Call) -> bool:
+    """Whether a call is one instruction, whose operands are vectors where its result is one."""
+    return any(call.op.same_as(op) for op in INSTRUCTIONS) and call.op.name != IF_THEN_ELSE
 
 
 def _of_vector(value: Any, vector: Any, lanes: int) -> Any:
     """An expression of one element, of a vector of them."""
     if isinstance(value, _ARITHMETIC):
         return type(value)(_of_vector(value.a, vector, lanes), _of_vector(value.b, vector, lanes))
+    if isinstance(value, tirx.Cast):
+        return tirx.Cast(vector_of(str(value.ty.dtype), lanes), _of_vector(value.value, vector, lanes))
+    if isinstance(value, Call):
+        operands = [_of_vector(operand, vector, lanes) for operand in value.args]
+        return tirx.call_intrin(vector_of(str(value.ty.dtype), lanes), value.op, *operands)
     return tirx.Broadcast(value, lanes) if _is_number(value) else vector
 
 
@@ -225,12 +249,11 @@ def _cycles(rows: int, columns: int, size: int) -> float:
     return ceil(rows / size) * ceil(columns / size) * size * (VECTOR_CYCLES + log2(size))
 
 
-def _shared_span(elements: int) -> int:
-    """The largest power of two, in bytes, that divides such a step; a line where it is less.
+def _shared_span(step: int) -> int:
+    """The largest power of two that divides a step of so many bytes; a line where it is less.
 
     Steps reach one in ``span / line`` sets of a cache.
     """
-    step = elements * WORD_BYTES
     return max(LINE_BYTES, step & -step)
 
 
@@ -296,7 +319,8 @@ class _Copy:
         The innermost one walks along one side's memory and crosses the other's rows. Rows that lie a power of
         two apart share a few sets of a cache, so those are crossed that share the least.
         """
-        if _shared_span(self.row.result) < _shared_span(self.column.source):
+        written, read = self.row.result * _bytes_of(self.result), self.column.source * _bytes_of(self.source)
+        if _shared_span(written) < _shared_span(read):
             return self.column, self.row
         return self.row, self.column
 

@@ -41,7 +41,7 @@ from relay_layout.ir import Extent, is_static
 
 _RESIZE2D_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _RESIZE2D_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
-
+_IMAGE_AXES = {"NCHW": (2, 3), "NHWC": (1, 2)}
 
 _OLD_MODES = {"bilinear": "linear"}
 
@@ -265,7 +265,7 @@ def _is_held(node: Node, axis: Axis) -> bool:
 def _fits_resize2d(mapping: Mapping, axes: list[Axis], rank: int) -> bool:
     return (
         rank == 4
-        and {axis.axis for axis in axes} <= {2, 3}
+        and _layout_of(axes) is not None
         and all(axis.exact for axis in axes)
         and mapping.coordinates in _RESIZE2D_COORDINATES
         and not mapping.antialias
@@ -302,14 +302,20 @@ def _picks_alike(mapping: Mapping, axis: Axis) -> bool:
     return alike and (divisor & (divisor - 1) == 0 or bool(np.all(distance > 1e-4)))
 
 
+def _layout_of(axes: list[Axis]) -> str | None:
+    """The layout of an image in which these are rows and columns."""
+    changed = {axis.axis for axis in axes}
+    return next((layout for layout, places in _IMAGE_AXES.items() if changed <= set(places)), None)
+
+
 def _resize2d(data: Any, mapping: Mapping, axes: list[Axis]) -> Any:
-    size = shape_of(data)[2:]
+    shape, layout = shape_of(data), _layout_of(axes)
     for axis in axes:
-        size[axis.axis - 2] = axis.after
+        shape[axis.axis] = axis.after
     return relax.op.image.resize2d(
         data,
-        size=relax.ShapeExpr(size),
-        layout="NCHW",
+        size=relax.ShapeExpr([shape[place] for place in _IMAGE_AXES[str(layout)]]),
+        layout=layout,
         method=_RESIZE2D_METHODS[mapping.mode],
         coordinate_transformation_mode=mapping.coordinates,
         rounding_method=mapping.rounding if mapping.mode == "nearest" else "",

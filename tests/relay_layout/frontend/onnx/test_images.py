@@ -205,6 +205,12 @@ CASES: dict[str, dict[str, Any]] = {
         _mode("nearest", "asymmetric", 'nearest_mode="floor"'), 2.0, 2.0, ours=["image.resize2d"]
     ),
     "linear_usual": _scaled(_mode("linear", "half_pixel"), 2.0, 2.0, ours=["image.resize2d"]),
+    **{
+        f"{mode}_channels_last": _scaled(
+            _mode(mode, "half_pixel"), *scales, 1.0, x=_random(2, 6, 7, 3), ours=["image.resize2d"]
+        )
+        for mode, scales in (("nearest", (2.0, 2.0)), ("linear", (1.5, 3.0)), ("cubic", (2.0, 1.0)))
+    },
     "cubic_coefficient": _scaled(_mode("cubic", "half_pixel", "cubic_coeff_a=-0.5"), 2.0, 1.5),
     "cubic_exclude_outside": _sized(_mode("cubic", "half_pixel", "exclude_outside=1"), 9, 4),
     "linear_antialias": _sized(_mode("linear", "half_pixel", "antialias=1"), 4, 3, opset=18),

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax
+from tvm.s_tir import SBlock
 
 from relay_layout.lower.legalize.cuda import cuda_legalization_map
 from relay_layout.targets import CudaTarget, resolve_target
 from tests.layout_graphs import execute
 from tests.legalizing import legalized
+from topi_ext.ir import nodes_of
 
 RNG = np.random.default_rng(0)
 GROWING = ((7, 5), (13, 17))
@@ -48,6 +50,24 @@ def test_numbers_are_those_of_channels_last(
     method: str, mode: str, extents: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
     compare(*extents, method=method, coordinate_transformation_mode=mode)
+
+
+@pytest.mark.parametrize("rounding", ["", "floor", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("extents", [GROWING, ((6, 9), (12, 27)), ((1, 1), (8, 8)), ((13, 16), (7, 8))])
+def test_nearest_elements_are_those_of_channels_last(
+    mode: str, rounding: str, extents: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    how = {"coordinate_transformation_mode": mode, "rounding_method": rounding}
+    compare(*extents, method="nearest_neighbor", **how)
+
+
+def test_places_of_nearest_elements_are_worked_out_once() -> None:
+    module = module_of((1, 3, 40, 40), (66, 66), method="nearest_neighbor")
+    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    blocks = nodes_of(lowered["resize2d"].body, SBlock)
+    places = [block.writes[0].source.shape for block in blocks if block.name_hint.startswith("places")]
+    assert [list(map(int, shape)) for shape in places] == [[66]] * 2
 
 
 def test_attributes_of_cubic_interpolation() -> None:

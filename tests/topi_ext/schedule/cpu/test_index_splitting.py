@@ -66,6 +66,38 @@ def test_each_operand_has_its_own_loops(axis: int) -> None:
     assert not chooses(scheduled)
 
 
+@pytest.mark.parametrize("columns", [(1, 90), (90, 2), (3, 100, 1)])
+def test_long_rows_have_parts_of_few_columns(columns: tuple[int, ...]) -> None:
+    scheduled = check(
+        [[5, count] for count in columns],
+        lambda *operands: topi.concatenate(operands, 1),
+        lambda *operands: np.concatenate(operands, 1),
+    )
+    assert not chooses(scheduled)
+
+
+def test_the_middle_of_a_row_is_copied_and_its_ends_are_not() -> None:
+    def padded(data: te.Tensor) -> te.Tensor:
+        def element(row: Any, place: Any) -> Any:
+            behind = tirx.if_then_else(place < 102, place - 2, 99)
+            return data(row, tirx.if_then_else(place < 2, 0, behind))
+
+        return te.compute((3, 105), element)
+
+    assert not chooses(check([[3, 100]], padded, lambda data: np.pad(data, ((0, 0), (2, 3)), "edge")))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16, 21])
+def test_images_of_channels_last_have_a_border(channels: int) -> None:
+    border = [(0, 0), (1, 2), (3, 1), (0, 0)]
+    scheduled = check(
+        [[2, 7, 9, channels]],
+        lambda data: topi.nn.pad(data, *map(list, zip(*border, strict=True)), 1.5),
+        lambda data: np.pad(data, border, constant_values=1.5),
+    )
+    assert not chooses(scheduled)
+
+
 def test_what_is_computed_of_a_joined_tensor_is_computed_of_each_operand() -> None:
     scheduled = check(
         [[4, 33], [7, 33]],
@@ -125,6 +157,7 @@ def test_a_function_of_several_results_keeps_all_of_them() -> None:
     [
         ([[8, 40]], topi.nn.relu),
         ([[4, 3], [4, 3]], lambda a, b: topi.concatenate([a, b], 1)),
+        ([[1, 3, 9, 9]], lambda a: topi.nn.pad(a, (0, 0, 1, 1))),
         ([[1, 40]] * 17, lambda *operands: topi.concatenate(operands, 0)),
         ([[tirx.Var("n", "int64"), 40]] * 2, lambda a, b: topi.concatenate([a, b], 0)),
         (
@@ -132,7 +165,14 @@ def test_a_function_of_several_results_keeps_all_of_them() -> None:
             lambda a, b: topi.divide(topi.concatenate([a, b], 0), topi.sum(a, keepdims=True)),
         ),
     ],
-    ids=["no choice", "rows too short", "too many", "an extent that is not known", "a sum that all read"],
+    ids=[
+        "no choice",
+        "rows too short",
+        "rows with a border",
+        "too many",
+        "an extent that is not known",
+        "a sum that all read",
+    ],
 )
 def test_what_is_left_to_others(shapes: Sequence[Sequence[Any]], build: Build) -> None:
     assert refused(function(shapes, build))

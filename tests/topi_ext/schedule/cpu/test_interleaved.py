@@ -125,6 +125,33 @@ def test_what_is_computed_of_the_rows_stays_in_vectors() -> None:
     assert "shufflevector" in code
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int64"])
+@pytest.mark.parametrize("channels", [2, 3])
+@pytest.mark.parametrize("width", [4, 7, 20, 33])
+def test_pixels_out_of_planes(width: int, channels: int, dtype: str) -> None:
+    code = check(
+        [[2, channels, 3, width]],
+        lambda a: topi.transpose(a, (0, 2, 3, 1)),
+        lambda a: a.transpose(0, 2, 3, 1),
+        dtype,
+    )
+    assert "shufflevector" in code
+
+
+def test_pixels_of_planes_with_a_number_for_each() -> None:
+    code = check(
+        [[1, 3, 5, 40], [3]],
+        lambda a, b: topi.multiply(topi.transpose(a, (0, 2, 3, 1)), b),
+        lambda a, b: a.transpose(0, 2, 3, 1) * b,
+    )
+    assert "shufflevector" in code
+
+
+def test_planes_that_are_stacked_to_pixels() -> None:
+    code = check([[3, 21]] * 2, lambda a, b: topi.stack([a, b], 2), lambda a, b: np.stack([a, b], 2))
+    assert "shufflevector" in code
+
+
 def test_images_of_any_height() -> None:
     height = tirx.Var("h", "int64")
     func = function([[1, height, 4, 24]] * 2, lambda a, b: interleaved_channels(a, b))
@@ -148,11 +175,21 @@ def interleaved_channels(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     [
         ([[8, 40]], topi.nn.relu),
         ([[1, 4, 4, 3]] * 2, interleaved_channels),
+        ([[1, 3, 9, 3]], lambda a: topi.transpose(a, (0, 2, 3, 1))),
+        ([[1, 9, 9, 3]], topi.nn.relu),
         ([[1, 4, 4, 80]], lambda a: shuffled(5)[0](a)),
         ([[1, 4, 4, 32]], lambda a: topi.sum(interleaved_channels(a, a), 3)),
         ([[1, 2, 4, 4, 8]], lambda a: topi.reshape(topi.transpose(a, (0, 2, 3, 1, 4)), (1, 4, 4, 16))),
     ],
-    ids=["no remainder", "rows too short", "too many rows", "a sum", "blocks side by side"],
+    ids=[
+        "no remainder",
+        "rows too short",
+        "few pixels",
+        "pixels as they are",
+        "too many rows",
+        "a sum",
+        "blocks side by side",
+    ],
 )
 def test_what_is_left_to_others(shapes: Sequence[Sequence[Any]], build: Build) -> None:
     assert Interleaved().apply(function(shapes, build), TARGET, False) is None

@@ -122,6 +122,61 @@ def test_vectors_end_with_rows_where_channels_are_scaled(channels: int, vector: 
     assert f"T.vectorized({vector})" in script
 
 
+def half_blocks(x: te.Tensor) -> te.Tensor:
+    """Blocks of 8 of blocks of 16."""
+    batch, blocks, *image, _ = (int(extent) for extent in x.shape)
+    return te.compute(
+        (batch, 2 * blocks, *image, 8), lambda n, c, h, w, lane: x(n, c // 2, h, w, c % 2 * 8 + lane)
+    )
+
+
+def test_blocks_are_cut_in_two() -> None:
+    data = data_of(2, 4, 40, 23, 16)
+    expected = data.reshape(2, 4, 40, 23, 2, 8).transpose(0, 1, 4, 2, 3, 5).reshape(2, 8, 40, 23, 8)
+    check_loops([data], half_blocks, expected, False)
+
+
+def test_threads_share_rows_of_short_vectors() -> None:
+    """Of vectors that they share one by one, the place of each would be divided."""
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    data = te.placeholder((1, 12, 71, 71, 16))
+    script = str(scheduled_by(LoopNest(), prim_func([data, half_blocks(data)]), wide).mod["main"].script())
+    assert f"T.parallel({24 * 71})" in script
+
+
+@pytest.mark.parametrize(("channels", "vector"), [(3, 48), (5, 4), (12, 12)])
+def test_vectors_of_whole_pixels_have_the_same_factors(channels: int, vector: int) -> None:
+    """Those of more channels end with a pixel anyway."""
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    data, factors = te.placeholder((32, 32, channels)), te.placeholder((channels,))
+    func = prim_func([data, factors, topi.multiply(data, factors)])
+    script = scheduled_by(LoopNest(), func, wide).mod["main"].script()
+    assert f"T.vectorized({vector})" in script
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+@pytest.mark.parametrize("width", [22, 40, 75])
+def test_a_part_of_an_image_is_copied_in_rows(width: int, channels: int) -> None:
+    data = data_of(2, 9, 80, channels)
+    script = check_loops(
+        [data],
+        lambda x: topi.strided_slice(x, [0, 1, 2, 0], [2, 8, 2 + width, channels]),
+        data[:, 1:8, 2 : 2 + width],
+        False,
+    )
+    assert "T.vectorized" in script
+
+
+@pytest.mark.parametrize("shape", [(33, 37, 3), (2, 16, 3), (5, 3)])
+def test_pixels_are_scaled_and_their_channels_reversed(shape: tuple[int, ...]) -> None:
+    data, factors = data_of(*shape), data_of(3)
+
+    def scaled(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        return topi.multiply(topi.flip(x, -1), y)
+
+    check_loops([data, factors], scaled, data[..., ::-1] * factors, False)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "axis"),
     [

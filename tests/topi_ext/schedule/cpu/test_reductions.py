@@ -16,6 +16,7 @@ from kernel_harness import (
     target_for,
 )
 from tvm import te, tirx, topi
+from tvm.target import Target
 from tvm_ffi import structural_walk
 
 from topi_ext.schedule.cpu.loops import LoopNest
@@ -162,6 +163,23 @@ def test_channels_that_fill_no_vector_have_no_conditions(shape: tuple[int, ...])
     data = data_of(*shape)
     script = check_loops([data], lambda x: topi.sum(x, [1]), data.sum(1), False)
     assert "T.where" not in script
+
+
+@pytest.mark.parametrize(("columns", "shared"), [(61, True), (97, False), (500, True)])
+def test_columns_that_fill_no_vector_are_shared_without_conditions(columns: int, shared: bool) -> None:
+    """By as many vectors as divide them, of which the last thread has those that overlap: 4, 7 and 32."""
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    data = te.placeholder((3000, columns))
+    script = scheduled_by(LoopNest(), prim_func([data, topi.sum(data, [0])]), wide).mod["main"].script()
+    assert "T.where" not in script
+    assert ("T.parallel(1)" not in script) == shared
+
+
+@pytest.mark.parametrize("columns", [17, 37, 61, 97])
+def test_many_rows_are_summed_to_columns_that_fill_no_vector(columns: int) -> None:
+    data = data_of(3000, columns)
+    check_loops([data], lambda x: topi.max(x, [0]), data.max(0), False)
+    check_loops([data], lambda x: topi.sum(x, [0]), data.sum(0), False, tolerance=1e-4)
 
 
 @pytest.mark.parametrize(

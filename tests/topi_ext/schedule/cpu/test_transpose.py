@@ -42,7 +42,7 @@ def check(
     library = compile_function(scheduled_by(Transpose(), func, target).mod["main"], target)
     array = numbered(shape, dtype)
     wanted = expected(array)
-    np.testing.assert_array_equal(run_guarded(library, [array], wanted.shape, dtype), wanted)
+    np.testing.assert_array_equal(run_guarded(library, [array], wanted.shape, str(wanted.dtype)), wanted)
 
 
 def permuted(*order: int) -> tuple[Callable[[te.Tensor], te.Tensor], Callable[[Array], Array]]:
@@ -142,8 +142,46 @@ def test_a_part_in_the_middle(cpu: str | None) -> None:
     )
 
 
-def test_integers_are_moved_as_well() -> None:
-    check((3, 20, 18), *permuted(0, 2, 1), dtype="int32")
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "int32", "int64", "float64"])
+@pytest.mark.parametrize("shape", [(3, 40, 18), (2, 37, 5)])
+def test_elements_of_every_size(shape: tuple[int, ...], dtype: str, cpu: str | None) -> None:
+    check(shape, *permuted(0, 2, 1), dtype=dtype, cpu=cpu)
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("uint8", "float32"),
+        ("float32", "int8"),
+        ("float16", "float32"),
+        ("float32", "float16"),
+        ("int64", "int32"),
+    ],
+)
+def test_what_is_converted_on_the_way(before: str, after: str, cpu: str | None) -> None:
+    check(
+        (3, 4, 9),
+        lambda data: topi.transpose(data, (0, 2, 1)).astype(after),
+        lambda array: array.transpose(0, 2, 1).astype(after),
+        dtype=before,
+        cpu=cpu,
+    )
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+def test_what_is_rounded_on_the_way(cpu: str | None) -> None:
+    def quantized(data: te.Tensor) -> te.Tensor:
+        moved = topi.transpose(data, (0, 2, 1)) / 3.0
+        return te.compute(moved.shape, lambda *at: (te.nearbyint(moved(*at)) + 5.0).astype("uint8"))
+
+    check(
+        (2, 5, 20),
+        quantized,
+        lambda array: (np.rint(array.transpose(0, 2, 1) / np.float32(3)) + 5).astype("uint8"),
+        cpu=cpu,
+    )
 
 
 @pytest.mark.parametrize("cpu", host_cpus())
@@ -188,14 +226,14 @@ def test_any_batch(batch: int) -> None:
     "build",
     [
         lambda data: topi.nn.relu(data),
-        lambda data: topi.transpose(data, (0, 2, 1)) / 3.0,
+        lambda data: topi.exp(topi.transpose(data, (0, 2, 1))),
         lambda data: topi.transpose(data * data, (0, 2, 1)),
         lambda data: topi.sum(data, axis=1),
         lambda data: topi.flip(topi.transpose(data, (0, 2, 1)), 1),
         lambda data: topi.transpose(topi.strided_slice(data, [0, 0, 19], [2, 20, 0], [1, 1, -1]), (0, 2, 1)),
         lambda data: topi.transpose(topi.nn.pad(data, (0, 1, 0)), (0, 2, 1)),
         lambda data: topi.transpose(data, (1, 0, 2)),
-        lambda data: topi.transpose(data, (0, 2, 1)).astype("float64"),
+        lambda data: topi.transpose(data, (0, 2, 1)).astype("bool"),
         lambda data: te.compute((), lambda: data[0, 1, 2]),
     ],
 )
