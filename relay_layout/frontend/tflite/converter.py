@@ -39,6 +39,7 @@ class Converter(ReplacedConverter):
             "BATCH_TO_SPACE_ND": self._blocks(batch_to_space),
             "CAST": self._complex(self._real_part, self.convert_map["CAST"]),
             "EXPAND_DIMS": self._expand_dims,
+            "RESHAPE": self._complex(self._reshaped_pairs, self.convert_map["RESHAPE"]),
             "RFFT2D": self._real_fourier_transform,
             "SHAPE": self._shape,
             "SPACE_TO_BATCH_ND": self._blocks(space_to_batch),
@@ -148,6 +149,11 @@ class Converter(ReplacedConverter):
             return convert(op, self.get_tensor_expr(data))
 
         return converted
+
+    def _reshaped_pairs(self, op: Any, pairs: Any) -> Any:
+        (result,) = self.get_output_tensors(op)
+        shape = [result.tensor.Shape(axis) for axis in range(result.tensor.ShapeLength())]
+        return relax.op.reshape(pairs, [*shape, 2])
 
     def _squeezed_pairs(self, op: Any, pairs: Any) -> Any:
         options = SqueezeOptions()

@@ -144,13 +144,21 @@ class QuantizedConverter(OperatorConverter):
     @contextmanager
     def _bare(self, reals: Mapping[str, Any]) -> Iterator[None]:
         """Tensors are not quantized, and those of these names are the real numbers given here."""
-        known = {name: self.exp_tab.exprs.get(name) for name in reals}
-        self.exp_tab.exprs.update((name, self.bb.normalize(real)) for name, real in reals.items())
         self._is_bare, self._is_real = True, bool(reals)
+        try:
+            with self.standing_for(reals):
+                yield
+        finally:
+            self._is_bare = self._is_real = False
+
+    @contextmanager
+    def standing_for(self, expressions: Mapping[str, Any]) -> Iterator[None]:
+        """Tensors of these names are what is given here."""
+        known = {name: self.exp_tab.exprs.get(name) for name in expressions}
+        self.exp_tab.exprs.update((name, self.bb.normalize(one)) for name, one in expressions.items())
         try:
             yield
         finally:
-            self._is_bare = self._is_real = False
             for name, expression in known.items():
                 del self.exp_tab.exprs[name]
                 if expression is not None:

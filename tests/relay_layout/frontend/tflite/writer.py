@@ -43,12 +43,14 @@ class Operator:
 
 @dataclass
 class TfliteFile:
-    """Tensors and operators of one graph; tensors are known by their numbers."""
+    """Tensors and operators of one graph, and those of others; tensors are known by their numbers."""
 
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    graphs: "list[TfliteFile]" = field(default_factory=list)
+    """Those that operators refer to, from 1 on."""
 
     def tensor(self, shape: Sequence[int], dtype: str = "float32", **quantization: Any) -> int:
         self.tensors.append(Tensor(f"t{len(self.tensors)}", tuple(shape), dtype, **quantization))
@@ -79,20 +81,10 @@ class TfliteFile:
     def finish(self) -> bytes:
         """The file, whose outputs are ``outputs`` or else the last tensor."""
         builder = flatbuffers.Builder(1024)
-        codes = sorted({operator.code for operator in self.operators})
+        graphs = [self, *self.graphs]
+        codes = sorted({operator.code for graph in graphs for operator in graph.operators})
         buffers = [b""]
-        tensors = [self._tensor(builder, tensor, buffers) for tensor in self.tensors]
-        operators = [self._operator(builder, operator, codes) for operator in self.operators]
-        graph_tensors = _offsets(builder, tensors)
-        graph_operators = _offsets(builder, operators)
-        inputs = builder.CreateNumpyVector(np.array(self.inputs, "int32"))
-        outputs = builder.CreateNumpyVector(np.array(self.outputs or [len(tensors) - 1], "int32"))
-        tflite.SubGraphStart(builder)
-        tflite.SubGraphAddTensors(builder, graph_tensors)
-        tflite.SubGraphAddInputs(builder, inputs)
-        tflite.SubGraphAddOutputs(builder, outputs)
-        tflite.SubGraphAddOperators(builder, graph_operators)
-        graph = tflite.SubGraphEnd(builder)
+        graph_tables = [graph.graph(builder, codes, buffers) for graph in graphs]
         code_tables = []
         for code in codes:
             number = getattr(tflite.BuiltinOperator, code)
@@ -108,7 +100,7 @@ class TfliteFile:
             if data is not None:
                 tflite.BufferAddData(builder, data)
             buffer_tables.append(tflite.BufferEnd(builder))
-        parts = [_offsets(builder, part) for part in (code_tables, [graph], buffer_tables)]
+        parts = [_offsets(builder, part) for part in (code_tables, graph_tables, buffer_tables)]
         description = builder.CreateString("made in a test")
         tflite.ModelStart(builder)
         tflite.ModelAddVersion(builder, 3)
@@ -118,6 +110,21 @@ class TfliteFile:
         tflite.ModelAddBuffers(builder, parts[2])
         builder.Finish(tflite.ModelEnd(builder), file_identifier=b"TFL3")
         return bytes(builder.Output())
+
+    def graph(self, builder: Any, codes: Sequence[str], buffers: list[bytes]) -> int:
+        """The table of this graph, in a file with these operators; adds its constants to the buffers."""
+        tensors = _offsets(builder, [self._tensor(builder, tensor, buffers) for tensor in self.tensors])
+        operators = _offsets(
+            builder, [self._operator(builder, operator, codes) for operator in self.operators]
+        )
+        inputs = builder.CreateNumpyVector(np.array(self.inputs, "int32"))
+        outputs = builder.CreateNumpyVector(np.array(self.outputs or [len(self.tensors) - 1], "int32"))
+        tflite.SubGraphStart(builder)
+        tflite.SubGraphAddTensors(builder, tensors)
+        tflite.SubGraphAddInputs(builder, inputs)
+        tflite.SubGraphAddOutputs(builder, outputs)
+        tflite.SubGraphAddOperators(builder, operators)
+        return int(tflite.SubGraphEnd(builder))
 
     def _tensor(self, builder: Any, tensor: Tensor, buffers: list[bytes]) -> int:
         place = 0
@@ -146,11 +153,14 @@ class TfliteFile:
 
     def _operator(self, builder: Any, operator: Operator, codes: Sequence[str]) -> int:
         options = None
+        later = "2" if operator.options.lower().startswith("stablehlo") else ""
         if operator.options:
             vectors = {
-                name: builder.CreateNumpyVector(np.array(value, "int32"))
+                name: builder.CreateString(value)
+                if isinstance(value, str)
+                else builder.CreateNumpyVector(np.array(value, "int64" if later else "int32"))
                 for name, value in operator.attributes.items()
-                if isinstance(value, list)
+                if isinstance(value, list | str)
             }
             getattr(tflite, f"{operator.options}Start")(builder)
             for name, value in operator.attributes.items():
@@ -163,8 +173,9 @@ class TfliteFile:
         tflite.OperatorAddInputs(builder, inputs)
         tflite.OperatorAddOutputs(builder, outputs)
         if options is not None:
-            tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, operator.options))
-            tflite.OperatorAddBuiltinOptions(builder, options)
+            kind = getattr(getattr(tflite, f"BuiltinOptions{later}"), operator.options)
+            getattr(tflite, f"OperatorAddBuiltinOptions{later}Type")(builder, kind)
+            getattr(tflite, f"OperatorAddBuiltinOptions{later}")(builder, options)
         return tflite.OperatorEnd(builder)
 
 
