@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from tvm import ir, relax
 from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
 
+from relay_layout.frontend.tflite.stored import unpacked
+
 _MOVED = frozenset(
     {
         "BATCH_TO_SPACE_ND",
@@ -72,6 +74,10 @@ class QuantizedConverter(OperatorConverter):
     _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | _MOVED | _COMPUTED | _OF_INTEGERS
     _is_bare = False
     _is_real = False
+
+    def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
+        """The tensors of these numbers; constants of four bits as bytes."""
+        return [unpacked(tensor) for tensor in super().get_tensors(tensors_idx_list)]
 
     def get_input_tensors(self, op: Any) -> list[Any]:
         """The operands of an operator; as real numbers while it is converted so."""

@@ -13,6 +13,7 @@ TYPES = {
     "int16": tflite.TensorType.INT16,
     "int32": tflite.TensorType.INT32,
     "int64": tflite.TensorType.INT64,
+    "int4": tflite.TensorType.INT4,
     "int8": tflite.TensorType.INT8,
     "uint8": tflite.TensorType.UINT8,
     "bool": tflite.TensorType.BOOL,
@@ -51,6 +52,10 @@ class TfliteFile:
     outputs: list[int] = field(default_factory=list)
     graphs: "list[TfliteFile]" = field(default_factory=list)
     """Those that operators refer to, from 1 on."""
+    behind: bool = False
+    """Constants lie behind the tables."""
+    newer: bool = False
+    """Numbers of operators are in the newer field alone."""
 
     def tensor(self, shape: Sequence[int], dtype: str = "float32", **quantization: Any) -> int:
         self.tensors.append(Tensor(f"t{len(self.tensors)}", tuple(shape), dtype, **quantization))
@@ -60,8 +65,8 @@ class TfliteFile:
         self.inputs.append(self.tensor(shape, dtype, **quantization))
         return self.inputs[-1]
 
-    def constant(self, array: np.ndarray, **quantization: Any) -> int:
-        return self.tensor(array.shape, str(array.dtype), data=array, **quantization)
+    def constant(self, array: np.ndarray, dtype: str = "", **quantization: Any) -> int:
+        return self.tensor(array.shape, dtype or str(array.dtype), data=array, **quantization)
 
     def operator(
         self,
@@ -80,6 +85,15 @@ class TfliteFile:
 
     def finish(self) -> bytes:
         """The file, whose outputs are ``outputs`` or else the last tensor."""
+        tables, contents = self._built(_ALIGNED)
+        if not self.behind:
+            return tables
+        # Offsets of any size take as many bytes.
+        tables, contents = self._built(len(_aligned(tables)))
+        return _aligned(tables) + b"".join(map(_aligned, contents))
+
+    def _built(self, start: int) -> tuple[bytes, list[bytes]]:
+        """The tables, and the constants, which lie from ``start`` on if they lie behind."""
         builder = flatbuffers.Builder(1024)
         graphs = [self, *self.graphs]
         codes = sorted({operator.code for graph in graphs for operator in graph.operators})
@@ -89,14 +103,19 @@ class TfliteFile:
         for code in codes:
             number = getattr(tflite.BuiltinOperator, code)
             tflite.OperatorCodeStart(builder)
-            tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
+            if not self.newer:
+                tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
             tflite.OperatorCodeAddBuiltinCode(builder, number)
             tflite.OperatorCodeAddVersion(builder, _VERSIONS.get(code, 1))
             code_tables.append(tflite.OperatorCodeEnd(builder))
         buffer_tables = []
         for content in buffers:
-            data = builder.CreateByteVector(content) if content else None
+            data = builder.CreateByteVector(content) if content and not self.behind else None
             tflite.BufferStart(builder)
+            if content and self.behind:
+                tflite.BufferAddOffset(builder, start)
+                tflite.BufferAddSize(builder, len(content))
+                start += len(_aligned(content))
             if data is not None:
                 tflite.BufferAddData(builder, data)
             buffer_tables.append(tflite.BufferEnd(builder))
@@ -109,7 +128,7 @@ class TfliteFile:
         tflite.ModelAddDescription(builder, description)
         tflite.ModelAddBuffers(builder, parts[2])
         builder.Finish(tflite.ModelEnd(builder), file_identifier=b"TFL3")
-        return bytes(builder.Output())
+        return bytes(builder.Output()), buffers
 
     def graph(self, builder: Any, codes: Sequence[str], buffers: list[bytes]) -> int:
         """The table of this graph, in a file with these operators; adds its constants to the buffers."""
@@ -130,7 +149,7 @@ class TfliteFile:
         place = 0
         if tensor.data is not None:
             place = len(buffers)
-            buffers.append(np.ascontiguousarray(tensor.data).tobytes())
+            buffers.append(_stored(tensor.data, tensor.dtype))
         name = builder.CreateString(tensor.name)
         shape = builder.CreateNumpyVector(np.array(tensor.shape, "int32"))
         quantization = None
@@ -181,6 +200,21 @@ class TfliteFile:
 
 _VERSIONS = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "RESIZE_NEAREST_NEIGHBOR": 3}
 """Versions of operators in which they take 8-bit integers and dilation."""
+
+
+_ALIGNED = 16
+
+
+def _aligned(content: bytes) -> bytes:
+    return content + bytes(-len(content) % _ALIGNED)
+
+
+def _stored(array: np.ndarray, dtype: str) -> bytes:
+    """The bytes of a constant; of four bits, the first of two is the lower half of a byte."""
+    if dtype != "int4":
+        return np.ascontiguousarray(array).tobytes()
+    halves = np.append(array.reshape(-1), [0] * (array.size % 2)).astype("uint8") & 15
+    return bytes(halves[::2] | halves[1::2] << 4)
 
 
 def _offsets(builder: Any, offsets: Sequence[int]) -> int:
