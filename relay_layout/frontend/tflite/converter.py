@@ -50,6 +50,18 @@ class Converter(ReplacedConverter):
             for name, convert in {**self.convert_map, **self.replaced(), **own}.items()
         }
 
+    def check_unsupported_ops(self) -> None:
+        """ValueError for a graph that keeps state between calls; else as TVM's."""
+        names = {
+            self.get_op_code_str(self.subgraph.Operators(place))
+            for place in range(self.subgraph.OperatorsLength())
+        }
+        if "ASSIGN_VARIABLE" in names:
+            raise ValueError(
+                "ASSIGN_VARIABLE keeps state between calls: convert the model with state as inputs and outputs"
+            )
+        super().check_unsupported_ops()
+
     def get_expr(self, index: int) -> Any:
         """The expression of a tensor; also of one that is a constant in the file."""
         if self.has_expr(index):

@@ -19,6 +19,7 @@ TYPES = {
     "bool": tflite.TensorType.BOOL,
     "float16": tflite.TensorType.FLOAT16,
     "complex64": tflite.TensorType.COMPLEX64,
+    "resource": tflite.TensorType.RESOURCE,
 }
 
 
