@@ -58,7 +58,8 @@ class Converter(ReplacedConverter):
         }
         if "ASSIGN_VARIABLE" in names:
             raise ValueError(
-                "ASSIGN_VARIABLE keeps state between calls: convert the model with state as inputs and outputs"
+                "ASSIGN_VARIABLE keeps state between calls: "
+                "convert the model with state as inputs and outputs"
             )
         super().check_unsupported_ops()
 

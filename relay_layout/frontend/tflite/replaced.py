@@ -1,5 +1,6 @@
 """Operators of TensorFlow Lite for which TVM's converter has nothing, or nothing that can be run."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,12 @@ from relay_layout.ir import dtype_of, shape_of
 
 _SYMMETRIC = 1
 
+_SAME = 1
+"""What custom operators call padding that gives as many pixels as strides make of each."""
+
+_TRANSPOSED = "Convolution2DTransposeBias"
+"""MediaPipe's transposed convolution, a custom operator."""
+
 
 class ReplacedConverter(StablehloConverter):
     """TVM's converter with operators of its own."""
@@ -29,6 +36,7 @@ class ReplacedConverter(StablehloConverter):
         """The converters of these operators by name."""
         return {
             **self.of_stablehlo(),
+            _TRANSPOSED: self._biased_transposed_convolution,
             "BATCH_MATMUL": self._products,
             "BITCAST": self._bits,
             "CUMSUM": self._cumulative_sum,
@@ -153,6 +161,39 @@ class ReplacedConverter(StablehloConverter):
         return self.convert_qnn_fused_activation_function(
             result, activation, scale, int(zero_point), dtype_of(result)
         )
+
+    def get_op_code_str(self, op: Any) -> str:
+        """The name of an operator; ValueError for custom ones that are not known."""
+        custom = self.model.OperatorCodes(op.OpcodeIndex()).CustomCode()
+        if custom in (None, b"", b"TFLite_Detection_PostProcess"):
+            return str(super().get_op_code_str(op))
+        name = custom.decode("utf-8", "replace")
+        if name != _TRANSPOSED:
+            raise ValueError(f"custom operator '{name}' is not supported")
+        return name
+
+    def _biased_transposed_convolution(self, op: Any) -> Any:
+        data, weights, bias = self._expressions(op)
+        padding, across, down = struct.unpack("<3i", bytes(op.CustomOptionsAsNumpy())[:12])
+        before, behind = [], []
+        for extent, kernel, stride in zip(
+            (shape_of(data) or ())[1:3], (shape_of(weights) or ())[1:3], (down, across), strict=True
+        ):
+            whole = (int(extent) - 1) * stride + int(kernel)
+            left_out = whole - int(extent) * stride if padding == _SAME else 0
+            if left_out < 0:
+                raise ValueError(f"{_TRANSPOSED} with strides larger than its kernel is not supported")
+            before.append(left_out // 2)
+            behind.append(left_out - before[-1])
+        result = relax.op.nn.conv2d_transpose(
+            data,
+            self.bb.normalize(relax.op.permute_dims(weights, [3, 0, 1, 2])),
+            strides=(down, across),
+            padding=(*before, *behind),
+            data_layout="NHWC",
+            kernel_layout="IOHW",
+        )
+        return relax.op.add(self.bb.normalize(result), bias)
 
     def _expressions(self, op: Any) -> list[Any]:
         return [self.bb.normalize(self.get_tensor_expr(tensor)) for tensor in self.get_input_tensors(op)]

@@ -1,5 +1,6 @@
 """Operators of TensorFlow Lite for which TVM's own converter has nothing that runs, or other numbers."""
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,47 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     data, places = file.finish(), np.array([3, 8, 0, 3, 1], "int32")
     (wanted,), (output,) = reference(data, [places]), run(data, [places], tmp_path)
     np.testing.assert_array_equal(output, wanted)
+
+
+def _of_mediapipe(kernel: int, padding: int, shape: tuple[int, ...]) -> TfliteFile:
+    """A transposed convolution with three rows and two columns for each pixel."""
+    file = TfliteFile()
+    operands = [file.input(IMAGE), file.constant(randoms(4, kernel, kernel, 6)), file.constant(randoms(4))]
+    file.operator("Convolution2DTransposeBias", operands, shape, custom=struct.pack("<3i", padding, 2, 3))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("padding", "shape"), [(1, (2, 27, 14, 4)), (2, (2, 27, 15, 4))], ids=["same", "valid"]
+)
+def test_transposed_convolutions_of_mediapipe(padding: int, shape: tuple[int, ...], tmp_path: Path) -> None:
+    data, image = _of_mediapipe(3, padding, shape).finish(), randoms(*IMAGE)
+    (wanted,) = reference(data, [image], delegates=True)
+    (output,) = run(data, [image], tmp_path)
+    np.testing.assert_allclose(output, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_strides_larger_than_the_kernel_of_mediapipe_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(_of_mediapipe(2, 1, (2, 27, 14, 4)).finish())
+    with pytest.raises(ModelError) as raised:
+        relay_layout.from_tflite(path)
+    assert str(raised.value) == (
+        f"model '{path}' cannot be imported: Convolution2DTransposeBias with strides larger than its kernel "
+        "is not supported"
+    )
+
+
+def test_custom_operators_are_refused_by_name(tmp_path: Path) -> None:
+    file = TfliteFile()
+    file.operator("Landmarks2TransformMatrix", [file.input(IMAGE)], IMAGE)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(file.finish())
+    with pytest.raises(ModelError) as raised:
+        relay_layout.from_tflite(path)
+    assert str(raised.value) == (
+        f"model '{path}' cannot be imported: custom operator 'Landmarks2TransformMatrix' is not supported"
+    )
 
 
 def test_bits_as_integers(tmp_path: Path) -> None:

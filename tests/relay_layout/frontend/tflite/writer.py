@@ -102,8 +102,11 @@ class TfliteFile:
         graph_tables = [graph.graph(builder, codes, buffers) for graph in graphs]
         code_tables = []
         for code in codes:
-            number = getattr(tflite.BuiltinOperator, code)
+            number = getattr(tflite.BuiltinOperator, code, tflite.BuiltinOperator.CUSTOM)
+            custom = builder.CreateString(code) if number == tflite.BuiltinOperator.CUSTOM else None
             tflite.OperatorCodeStart(builder)
+            if custom is not None:
+                tflite.OperatorCodeAddCustomCode(builder, custom)
             if not self.newer:
                 tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
             tflite.OperatorCodeAddBuiltinCode(builder, number)
@@ -186,9 +189,11 @@ class TfliteFile:
             for name, value in operator.attributes.items():
                 getattr(tflite, f"{operator.options}Add{name}")(builder, vectors.get(name, value))
             options = getattr(tflite, f"{operator.options}End")(builder)
+        custom = builder.CreateByteVector(operator.attributes.get("custom", b""))
         inputs = builder.CreateNumpyVector(np.array(operator.inputs, "int32"))
         outputs = builder.CreateNumpyVector(np.array(operator.outputs, "int32"))
         tflite.OperatorStart(builder)
+        tflite.OperatorAddCustomOptions(builder, custom)
         tflite.OperatorAddOpcodeIndex(builder, codes.index(operator.code))
         tflite.OperatorAddInputs(builder, inputs)
         tflite.OperatorAddOutputs(builder, outputs)
