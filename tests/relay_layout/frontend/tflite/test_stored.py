@@ -62,3 +62,14 @@ def test_weights_of_four_bits(scales: int, tmp_path: Path) -> None:
     )
     real = file.operator("DEQUANTIZE", [stored], (7, 5), "DequantizeOptions")
     compare(dense(file, real, 7), tmp_path)
+
+
+def test_scales_of_blocks_are_refused(tmp_path: Path) -> None:
+    file = TfliteFile()
+    weight = file.constant(np.ones((7, 5), "int8"), blocks=True)
+    (tmp_path / "model.tflite").write_bytes(dense(file, weight, 7).finish())
+    with pytest.raises(ModelError) as caught:
+        relay_layout.from_tflite(tmp_path / "model.tflite")
+    assert str(caught.value).endswith(
+        "cannot be imported: tensor 't0' has scales of blocks: quantize by tensor or by channel"
+    )

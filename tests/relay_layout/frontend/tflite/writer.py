@@ -32,6 +32,8 @@ class Tensor:
     scales: Sequence[float] = ()
     zero_points: Sequence[int] = ()
     axis: int = 0
+    blocks: bool = False
+    """Says that it has scales of blocks, and has none."""
 
 
 @dataclass
@@ -164,6 +166,10 @@ class TfliteFile:
             tflite.QuantizationParametersAddScale(builder, scales)
             tflite.QuantizationParametersAddZeroPoint(builder, points)
             tflite.QuantizationParametersAddQuantizedDimension(builder, tensor.axis)
+            quantization = tflite.QuantizationParametersEnd(builder)
+        elif tensor.blocks:
+            tflite.QuantizationParametersStart(builder)
+            tflite.QuantizationParametersAddDetailsType(builder, 2)
             quantization = tflite.QuantizationParametersEnd(builder)
         tflite.TensorStart(builder)
         tflite.TensorAddShape(builder, shape)
