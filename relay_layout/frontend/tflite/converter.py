@@ -39,6 +39,7 @@ class Converter(ReplacedConverter):
             "BATCH_TO_SPACE_ND": self._blocks(batch_to_space),
             "CAST": self._complex(self._real_part, self.convert_map["CAST"]),
             "EXPAND_DIMS": self._expand_dims,
+            "RESHAPE": self._complex(self._reshaped_pairs, self.convert_map["RESHAPE"]),
             "RFFT2D": self._real_fourier_transform,
             "SHAPE": self._shape,
             "SPACE_TO_BATCH_ND": self._blocks(space_to_batch),
@@ -48,6 +49,19 @@ class Converter(ReplacedConverter):
             name: self._folding(self.of_integers(name, convert))
             for name, convert in {**self.convert_map, **self.replaced(), **own}.items()
         }
+
+    def check_unsupported_ops(self) -> None:
+        """ValueError for a graph that keeps state between calls; else as TVM's."""
+        names = {
+            self.get_op_code_str(self.subgraph.Operators(place))
+            for place in range(self.subgraph.OperatorsLength())
+        }
+        if "ASSIGN_VARIABLE" in names:
+            raise ValueError(
+                "ASSIGN_VARIABLE keeps state between calls: "
+                "convert the model with state as inputs and outputs"
+            )
+        super().check_unsupported_ops()
 
     def get_expr(self, index: int) -> Any:
         """The expression of a tensor; also of one that is a constant in the file."""
@@ -148,6 +162,11 @@ class Converter(ReplacedConverter):
             return convert(op, self.get_tensor_expr(data))
 
         return converted
+
+    def _reshaped_pairs(self, op: Any, pairs: Any) -> Any:
+        (result,) = self.get_output_tensors(op)
+        shape = [result.tensor.Shape(axis) for axis in range(result.tensor.ShapeLength())]
+        return relax.op.reshape(pairs, [*shape, 2])
 
     def _squeezed_pairs(self, op: Any, pairs: Any) -> Any:
         options = SqueezeOptions()

@@ -52,11 +52,12 @@ def module_of(model: Any, label: str, input_shapes: Mapping[str, Sequence[int]] 
     from tvm.relax.frontend import tflite as importer
 
     from relay_layout.frontend.tflite.converter import Converter
+    from relay_layout.frontend.tflite.stored import StoredModel
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = importer.from_tflite(model, op_converter=Converter)
+            module = importer.from_tflite(StoredModel(model), op_converter=Converter)
         return _described(module, model, input_shapes or {}, label)
     except ModelError:
         raise

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from tvm import ir, relax
 from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_tensor_name
 
+from relay_layout.frontend.tflite.stored import unpacked
+
 _MOVED = frozenset(
     {
         "BATCH_TO_SPACE_ND",
@@ -72,6 +74,10 @@ class QuantizedConverter(OperatorConverter):
     _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | _MOVED | _COMPUTED | _OF_INTEGERS
     _is_bare = False
     _is_real = False
+
+    def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
+        """The tensors of these numbers; constants of four bits as bytes."""
+        return [unpacked(tensor) for tensor in super().get_tensors(tensors_idx_list)]
 
     def get_input_tensors(self, op: Any) -> list[Any]:
         """The operands of an operator; as real numbers while it is converted so."""
@@ -144,13 +150,21 @@ class QuantizedConverter(OperatorConverter):
     @contextmanager
     def _bare(self, reals: Mapping[str, Any]) -> Iterator[None]:
         """Tensors are not quantized, and those of these names are the real numbers given here."""
-        known = {name: self.exp_tab.exprs.get(name) for name in reals}
-        self.exp_tab.exprs.update((name, self.bb.normalize(real)) for name, real in reals.items())
         self._is_bare, self._is_real = True, bool(reals)
+        try:
+            with self.standing_for(reals):
+                yield
+        finally:
+            self._is_bare = self._is_real = False
+
+    @contextmanager
+    def standing_for(self, expressions: Mapping[str, Any]) -> Iterator[None]:
+        """Tensors of these names are what is given here."""
+        known = {name: self.exp_tab.exprs.get(name) for name in expressions}
+        self.exp_tab.exprs.update((name, self.bb.normalize(one)) for name, one in expressions.items())
         try:
             yield
         finally:
-            self._is_bare = self._is_real = False
             for name, expression in known.items():
                 del self.exp_tab.exprs[name]
                 if expression is not None:

@@ -18,12 +18,15 @@ def randoms(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape, dtype="float32")
 
 
-def reference(data: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of LiteRT without its delegates."""
+def reference(data: bytes, inputs: Sequence[np.ndarray], *, delegates: bool = False) -> list[np.ndarray]:
+    """The outputs of LiteRT, without its delegates unless they alone have the operator."""
     litert = pytest.importorskip("ai_edge_litert.interpreter")
+    resolvers = litert.OpResolverType
     interpreter = litert.Interpreter(
         model_content=data,
-        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_op_resolver_type=(
+            resolvers.AUTO if delegates else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        ),
         num_threads=1,
     )
     interpreter.allocate_tensors()

@@ -148,3 +148,18 @@ def test_a_shape_that_depends_on_data_is_refused(tmp_path: Path) -> None:
     assert str(caught.value).endswith(
         "cannot be imported: tensor 't1' must be a constant: what depends on data cannot give a shape"
     )
+
+
+def test_state_between_calls_is_refused(tmp_path: Path) -> None:
+    file = TfliteFile()
+    variable = file.operator("VAR_HANDLE", [], (), "VarHandleOptions", "resource")
+    file.operator("ASSIGN_VARIABLE", [variable, file.input(IMAGE)], ())
+    file.operators[-1].outputs.clear()
+    file.outputs = [file.inputs[0]]
+    (tmp_path / "model.tflite").write_bytes(file.finish())
+    with pytest.raises(ModelError) as caught:
+        relay_layout.from_tflite(tmp_path / "model.tflite")
+    assert str(caught.value).endswith(
+        "cannot be imported: ASSIGN_VARIABLE keeps state between calls: convert the model with state as "
+        "inputs and outputs"
+    )
