@@ -64,7 +64,7 @@ def test_nearest_elements_are_those_of_channels_last(
 
 def test_places_of_nearest_elements_are_worked_out_once() -> None:
     module = module_of((1, 3, 40, 40), (66, 66), method="nearest_neighbor")
-    lowered = relax.transform.LegalizeOps(legalization_map())(module)
+    lowered = legalized(module)
     blocks = nodes_of(lowered["resize2d"].body, SBlock)
     places = [block.writes[0].source.shape for block in blocks if block.name_hint.startswith("places")]
     assert [list(map(int, shape)) for shape in places] == [[66]] * 2
