@@ -1,6 +1,7 @@
 """The times of ``run --profile``, for people and for a report."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relay_layout.cli.output import one_line
@@ -11,6 +12,12 @@ from relay_layout.report.times import add_times, times_of
 from relay_layout.runtime.profiling import profile
 
 _MOST_ROWS = 30
+
+_MOST_NAMES = 4
+"""Of the operators of one kernel, which may be a hundred steps of a quantized layer."""
+
+_GIVEN_BY_RELAX = re.compile(r"(lv|gv)\d*")
+"""Names of results that have none in the model."""
 
 
 def profile_of(session: Any, inputs: Mapping[str, Any], repeat: int, report: Report | None) -> dict[str, Any]:
@@ -67,7 +74,7 @@ def format_profile(found: Mapping[str, Any]) -> str:
                 "" if rate is None else f"{rate:.0f}",
                 "" if share is None else f"{share:.0%}",
                 call["source"],
-                one_line(", ".join(call["operators"]) or call["function"]),
+                one_line(_computed(call["operators"]) or call["function"]),
             ]
         )
     lines = [columns(rows, right=range(len(rows[0]) - 2))]
@@ -79,3 +86,11 @@ def format_profile(found: Mapping[str, Any]) -> str:
         f"peak {found['peak_gflops']:.0f} GFLOP/s"
     )
     return "\n".join(lines)
+
+
+def _computed(operators: Sequence[str]) -> str:
+    """The names of the operators of a kernel: those of the model where there are any, and not too many."""
+    names = [name for name in operators if not _GIVEN_BY_RELAX.fullmatch(name)] or list(operators)
+    if len(names) > _MOST_NAMES:
+        names[2:-1] = [f"{len(names) - 3} more"]
+    return ", ".join(names)
