@@ -1,34 +1,82 @@
-"""Elementwise blocks over places in memory, where all tensors lie alike, in place of one index for each axis.
+"""Elementwise blocks over fewer and longer axes: those that lie as one in all tensors are one, in views.
 
 A vector that crosses the end of a row has indices that are quotients and remainders of its place. TVM adds
 them up to the place again as long as it sees that they are of the same number; where a vector divides the
-elements of an image, of several images, it does not, and loads and stores elements one by one.
+elements of an image, of several images, it does not, and loads and stores elements one by one. Where it may
+not cross, because one of the tensors lies otherwise, the longest rows that lie alike are made of most whole
+vectors.
 """
 
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import tvm
-from tvm import tirx
+from tvm import sym, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_map
 
-from topi_ext.extents import fixed, size_of
-from topi_ext.ir import holds, loads_of, uses
+from topi_ext.extents import fixed, is_one
+from topi_ext.ir import holds, loads_of, substitute, uses
 from topi_ext.schedule.nests import is_plain, nest_of, nested_block, nests_of, with_nests
+
+ENOUGH_ROWS = 64
+"""Rows that threads can share evenly enough."""
+
+MOST_OF_FEW = 1 << 13
+"""Elements of a row from which on fewer rows are not made, since threads share rows."""
+
+_Place = tuple[Any, tuple[int, ...]]
+"""A tensor, and those of its dimensions, without those of extent one, that begin one of its view."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A load or a store: the index and the extent of each dimension that has more than one element."""
+
+    tensor: Any
+    dimensions: list[tuple[Any, Any]]
+
+    def joins(self, outer: tirx.Var, inner: tirx.IterVar) -> bool:
+        """Is it the same to count ``outer`` and ``inner`` as one axis?"""
+        used = [
+            place
+            for place, (index, _) in enumerate(self.dimensions)
+            if uses(index, outer) or uses(index, inner.var)
+        ]
+        if not used:
+            return True
+        if len(used) != 2 or used[1] != used[0] + 1:
+            return False
+        (first, _), (second, extent) = (self.dimensions[place] for place in used)
+        whole = second.same_as(inner.var) and fixed(extent) == fixed(inner.dom.extent) is not None
+        return whole and isinstance(sym.Analyzer().simplify(first - outer), tirx.IntImm)
+
+
+def _access(node: Any) -> _Access:
+    tensor = node.buffer if isinstance(node, tirx.BufferStore) else node.source
+    pairs = zip(node.indices, tensor.shape, strict=True)
+    return _Access(tensor, [(index, extent) for index, extent in pairs if not is_one(extent)])
+
+
+def _accesses(store: tirx.BufferStore) -> list[_Access]:
+    return [_access(node) for node in (*loads_of(store), store)]
 
 
 def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
-    """The function with one axis in place of several in blocks that read and write its parameters alone.
+    """The function with such axes joined in blocks that read and write its parameters by them.
 
-    Inside of a symbolic axis, the axes are one if vectors of ``lanes`` divide the product of their extents.
+    Beside symbolic axes, only into axes that vectors of ``lanes`` divide.
     """
     if not isinstance(func.body, SBlockRealize):
         return func
-    temporaries = func.body.block.alloc_buffers
-    views: list[tirx.DeclBuffer] = []
-    nests = [_flat_nest(nest, temporaries, lanes, views) for nest in nests_of(func)]
-    return with_nests(func, [*views, *nests]) if views else func
+    views: dict[_Place, Any] = {}
+    nests = [_flat_nest(nest, func.body.block.alloc_buffers, lanes, views) for nest in nests_of(func)]
+    if not views:
+        return func
+    declared = [tirx.DeclBuffer(view, data=tensor.data) for (tensor, _), view in views.items()]
+    return with_nests(func, [*declared, *nests])
 
 
 def lies_as_result(block: SBlock) -> bool:
@@ -45,62 +93,13 @@ def lies_as_result(block: SBlock) -> bool:
 
 def depends_on_place(block: SBlock) -> bool:
     """Does what an element is depend on where it is, as in a triangle of a matrix?"""
-    axes = [axis.var for axis in block.iter_vars]
-    value = structural_map(block.body.value, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
-    return any(uses(value, axis) for axis in axes)
+    value = _without_loads(block.body.value)
+    return any(uses(value, axis.var) for axis in block.iter_vars)
 
 
 def same_extent(left: Any, right: Any) -> bool:
     """Are two extents the same number, or the same variable?"""
     return bool(left.same_as(right)) or (fixed(left) is not None and fixed(left) == fixed(right))
-
-
-def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: list[tirx.DeclBuffer]) -> Any:
-    """The nest over one axis, with the views that it needs added to ``views``; or as it is."""
-    realize = nested_block(nest)
-    block = None if realize is None else realize.block
-    if block is None or not isinstance(block.body, tirx.BufferStore) or not is_plain(block):
-        return nest
-    store = block.body
-    axes = [axis.var for axis in block.iter_vars]
-    if not _are(store.indices, axes) or not lies_as_result(block) or depends_on_place(block):
-        return nest
-    loads = [load for load in loads_of(store.value) if not _is_one_element(load)]
-    if any(holds(temporaries, buffer) for buffer in (store.buffer, *(load.source for load in loads))):
-        return nest
-    shape = list(store.buffer.shape)
-    outside = max((place + 1 for place, extent in enumerate(shape) if fixed(extent) is None), default=0)
-    inside = size_of(shape[outside:]) or 0
-    if (
-        sum(fixed(extent) != 1 for extent in shape[outside:]) < 2
-        or inside == 0
-        or (outside and inside % lanes)
-    ):
-        return nest
-    extents = [*shape[:outside], inside]
-    kept = [*block.iter_vars[:outside], _axis(axes[outside], inside)]
-    indices = [axis.var for axis in kept]
-    seen: dict[Any, Any] = {}
-
-    def view(buffer: Any) -> Any:
-        if buffer not in seen:
-            seen[buffer] = tirx.decl_buffer(extents, buffer.dtype, buffer.name)
-            views.append(tirx.DeclBuffer(seen[buffer], data=buffer.data))
-        return seen[buffer]
-
-    def moved(load: TensorLoad) -> Any:
-        return load if _is_one_element(load) else tirx.BufferLoad(view(load.source), indices)
-
-    value = structural_map(store.value, (TensorLoad, moved))
-    body = tirx.BufferStore(view(store.buffer), value, indices)
-    return nest_of(kept, body, view(store.buffer), block.name_hint)[1]
-
-
-def _axis(variable: tirx.Var, extent: int) -> tirx.IterVar:
-    """A spatial axis named as ``variable``."""
-    dtype = variable.ty.dtype
-    span = tvm.ir.Range(tirx.const(0, dtype), tirx.const(extent, dtype))
-    return tirx.IterVar(span, tirx.Var(variable.name, variable.ty), tirx.IterVar.DataPar)
 
 
 def _is_one_element(load: TensorLoad) -> bool:
@@ -112,3 +111,102 @@ def _are(indices: Any, axes: list[Any]) -> bool:
     return len(indices) == len(axes) and all(
         index.same_as(axis) for index, axis in zip(indices, axes, strict=True)
     )
+
+
+def _without_loads(value: Any) -> Any:
+    return structural_map(value, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
+
+
+def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]) -> Any:
+    """The nest with joined axes, whose views are added to ``views``; or as it is."""
+    realize = nested_block(nest)
+    block = None if realize is None else realize.block
+    if block is None or not isinstance(block.body, tirx.BufferStore) or not is_plain(block):
+        return nest
+    ones = {axis.var: _number(0, axis.var) for axis in block.iter_vars if is_one(axis.dom.extent)}
+    axes = [axis for axis in block.iter_vars if axis.var not in ones]
+    store = substitute(block.body, ones)
+    groups = _groups(store, axes, lanes)
+    if len(groups) == len(axes):
+        return nest
+    joined = [axis.var for group in groups if len(group) > 1 for axis in group]
+    kept = (access for access in _accesses(store) if holds(temporaries, access.tensor))
+    if any(uses(index, axis) for access in kept for index, _ in access.dimensions for axis in joined):
+        return nest
+    by_axis = {group[0].var: (group, _joined(group)) for group in groups if len(group) > 1}
+    all_axes = [by_axis[group[0].var][1] if len(group) > 1 else group[0] for group in groups]
+
+    def loaded(load: TensorLoad) -> Any:
+        if not any(uses(load, axis) for axis in joined):
+            return load
+        return tirx.BufferLoad(*_moved(_access(load), by_axis, views))
+
+    value = structural_map(store.value, (TensorLoad, loaded))
+    buffer, indices = _moved(_access(store), by_axis, views)
+    return nest_of(all_axes, tirx.BufferStore(buffer, value, indices), buffer, block.name_hint)[1]
+
+
+def _groups(store: tirx.BufferStore, axes: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
+    """The axes in order, those together that become one."""
+    accesses, value = _accesses(store), _without_loads(store.value)
+    sizes = [fixed(axis.dom.extent) for axis in axes]
+    groups: list[list[tirx.IterVar]] = []
+    for place in reversed(range(len(axes))):
+        axis, row = axes[place], groups[0] if groups else []
+        length = prod(fixed(each.dom.extent) or 0 for each in row)
+        outside = prod(size or 1 for size in sizes[:place])
+        few = place > 0 and outside < ENOUGH_ROWS and length * (sizes[place] or 0) > MOST_OF_FEW
+        if row and sizes[place] and not few and _join(axis, row[0], value, accesses):
+            groups[0] = [axis, *row]
+        else:
+            groups.insert(0, [axis])
+    if None in sizes:
+        return [part for group in groups for part in _whole_vectors(group, lanes)]
+    return groups
+
+
+def _join(outer: tirx.IterVar, inner: tirx.IterVar, value: Any, accesses: list[_Access]) -> bool:
+    """Is all that a block does with two axes the same by one axis for both?"""
+    if uses(value, outer.var) or uses(value, inner.var):
+        return False
+    return all(access.joins(outer.var, inner) for access in accesses)
+
+
+def _whole_vectors(group: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
+    """The group if vectors divide it, else each of its axes by itself."""
+    size = prod(fixed(axis.dom.extent) or 0 for axis in group)
+    return [group] if len(group) == 1 or size % lanes == 0 else [[axis] for axis in group]
+
+
+def _joined(group: list[tirx.IterVar]) -> tirx.IterVar:
+    """One axis for several, named as the first of them."""
+    variable = group[0].var
+    size = prod(fixed(axis.dom.extent) or 0 for axis in group)
+    span = tvm.ir.Range(_number(0, variable), _number(size, variable))
+    return tirx.IterVar(span, tirx.Var(variable.name, variable.ty), tirx.IterVar.DataPar)
+
+
+def _moved(access: _Access, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
+    """The view of a tensor, and its indices there."""
+    indices, extents, starts = [], [], []
+    left = list(access.dimensions)
+    while left:
+        starts.append(len(access.dimensions) - len(left))
+        index, extent = left.pop(0)
+        first = next((axis for axis in by_axis if uses(index, axis)), None)
+        if first is not None:
+            group, joined = by_axis[first]
+            inner = prod(fixed(axis.dom.extent) or 0 for axis in group[1:])
+            index = joined.var + sym.Analyzer().simplify(index - first) * inner
+            extent = extent * inner
+            del left[: len(group) - 1]
+        indices.append(index)
+        extents.append(extent)
+    place = access.tensor, tuple(starts)
+    if place not in views:
+        views[place] = tirx.decl_buffer(extents, access.tensor.dtype, access.tensor.name)
+    return views[place], indices
+
+
+def _number(value: int, like: tirx.Var) -> Any:
+    return tirx.const(value, like.ty.dtype)

@@ -23,7 +23,7 @@ from topi_ext.schedule.blocks import (
 )
 from topi_ext.schedule.conditionals import conditionals
 from topi_ext.schedule.cpu.coalescing import coalesce
-from topi_ext.schedule.cpu.flat import depends_on_place, flattened, lies_as_result, same_extent
+from topi_ext.schedule.cpu.flat import ENOUGH_ROWS, depends_on_place, flattened, lies_as_result, same_extent
 from topi_ext.schedule.cpu.reductions import (
     MAXIMUM_VECTOR,
     Arrangement,
@@ -57,9 +57,6 @@ ENOUGH_ELEMENTS = 16
 
 LONG_ROW = 4
 """Vectors of a row for which its place is worked out once."""
-
-ENOUGH_ROWS = 64
-"""Rows that threads can share evenly enough."""
 
 
 class LoopNest(ProcessorRule):
