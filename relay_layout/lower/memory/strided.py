@@ -14,7 +14,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import Call, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm_ffi import structural_walk
+from tvm_ffi import structural_map, structural_walk
 
 from relay_layout.ir import Extent, as_extent, is_static
 from topi_ext.ir import nodes_of, substitute
@@ -60,7 +60,25 @@ def pitched(function: tirx.PrimFunc, place: int, rows: Rows) -> tirx.PrimFunc | 
         return None
     if not _is_indexed(function.body, buffer):
         return None
-    shape = [as_extent(extent) for extent in buffer.shape]
+
+    def undeclared(view: tirx.DeclBuffer) -> Any:
+        return tirx.Evaluate(0) if _is_of(view, buffer) else view
+
+    views = [view.buffer for view in nodes_of(function.body, tirx.DeclBuffer) if _is_of(view, buffer)]
+    longer = {tensor: _longer(tensor, rows) for tensor in (buffer, *views)}
+    if any(tensor is None for tensor in longer.values()):
+        return None
+    root = substitute(structural_map(function.body.block, (tirx.DeclBuffer, undeclared)), longer)
+    # The parameter keeps the shape of the part, which is the shape of the tensor that callers pass.
+    declared = [tirx.DeclBuffer(tensor, data=buffer.data) for tensor in longer.values()]
+    body = tirx.SeqStmt([*declared, root.body])
+    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=root.alloc_buffers)
+    return function.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+
+
+def _longer(tensor: Any, rows: Rows) -> Any | None:
+    """The larger tensor whose rows hold those of another one; None where it has no such rows."""
+    shape = [as_extent(extent) for extent in tensor.shape]
     if rows.run != rows.pitch:
         found = pitched_axis(shape, rows.run, rows.pitch)
         if found is None:
@@ -68,16 +86,16 @@ def pitched(function: tirx.PrimFunc, place: int, rows: Rows) -> tirx.PrimFunc | 
         axis, extent = found
         shape[axis] = extent
     shift = tirx.IntImm("int64", rows.shift)
-    longer = tirx.decl_buffer(shape, buffer.dtype, buffer.name, elem_offset=shift, layout=None)
-    root = substitute(function.body.block, {buffer: longer})
-    # The parameter keeps the shape of the part, which is the shape of the tensor that callers pass.
-    body = tirx.SeqStmt([tirx.DeclBuffer(longer, data=buffer.data), root.body])
-    whole = SBlock([], root.reads, root.writes, root.name_hint, body, alloc_buffers=root.alloc_buffers)
-    return function.with_body(SBlockRealize([], tirx.const(True, "bool"), whole))
+    return tirx.decl_buffer(shape, tensor.dtype, tensor.name, elem_offset=shift, layout=None)
+
+
+def _is_of(view: tirx.DeclBuffer, buffer: Any) -> bool:
+    """Is it a view of that tensor?"""
+    return any(each.same_as(buffer) for each in nodes_of(view.data, tirx.Var))
 
 
 def _is_indexed(body: Any, buffer: Any) -> bool:
-    """Is ``buffer`` used in loads, stores and regions only?"""
+    """Is ``buffer`` used in loads, stores, regions and views only?"""
     places: list[Any] = []
     known: list[Any] = []
     addresses: list[Any] = []
@@ -92,6 +110,7 @@ def _is_indexed(body: Any, buffer: Any) -> bool:
             (tirx.Var, places.append),
             ((TensorLoad, TensorRegion), lambda read: known.append(read.source)),
             (tirx.BufferStore, lambda store: known.append(store.buffer)),
+            (tirx.DeclBuffer, lambda view: known.extend(nodes_of(view.data, tirx.Var))),
             (Call, on_call),
         ],
     )

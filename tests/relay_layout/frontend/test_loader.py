@@ -112,6 +112,8 @@ def test_no_such_model(folder: Path) -> None:
 
 @pytest.mark.parametrize("ending", [".onnx", ".pt2", ".tflite", ".relay", ".json"])
 def test_a_device_is_no_model(ending: str, tmp_path: Path) -> None:
+    if ending == ".pt2":
+        pytest.importorskip("torch")
     model = tmp_path / f"model{ending}"
     model.symlink_to("/dev/null")
     assert _message(model) == f"model '{model}': it is a device, not a file"

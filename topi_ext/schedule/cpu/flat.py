@@ -3,8 +3,8 @@
 A vector that crosses the end of a row has indices that are quotients and remainders of its place. TVM adds
 them up to the place again as long as it sees that they are of the same number; where a vector divides the
 elements of an image, of several images, it does not, and loads and stores elements one by one. Where it may
-not cross, because one of the tensors lies otherwise, the longest rows that lie alike are made of most whole
-vectors.
+not cross, because one of the tensors lies otherwise, short rows are joined to those that lie alike, which are
+made of more whole vectors. All other blocks keep their axes, by which they may become parts of longer rows.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def _accesses(store: tirx.BufferStore) -> list[_Access]:
 def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
     """The function with such axes joined in blocks that read and write its parameters by them.
 
-    Beside symbolic axes, only into axes that vectors of ``lanes`` divide.
+    ``lanes`` are those of a vector, which divides what is joined beside symbolic axes.
     """
     if not isinstance(func.body, SBlockRealize):
         return func
@@ -125,6 +125,11 @@ def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]
         return nest
     ones = {axis.var: _number(0, axis.var) for axis in block.iter_vars if is_one(axis.dom.extent)}
     axes = [axis for axis in block.iter_vars if axis.var not in ones]
+    if not axes or (lies_as_result(block) and not _is_mixed(axes, lanes)):
+        return nest
+    if (fixed(axes[-1].dom.extent) or lanes) % lanes == 0:
+        # Rows of whole vectors are long enough, and may be parts of longer ones.
+        return nest
     store = substitute(block.body, ones)
     groups = _groups(store, axes, lanes)
     if len(groups) == len(axes):
@@ -144,6 +149,13 @@ def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]
     value = structural_map(store.value, (TensorLoad, loaded))
     buffer, indices = _moved(_access(store), by_axis, views)
     return nest_of(all_axes, tirx.BufferStore(buffer, value, indices), buffer, block.name_hint)[1]
+
+
+def _is_mixed(axes: list[tirx.IterVar], lanes: int) -> bool:
+    """Does a vector divide the elements inside of an axis, though not a row, or is their number unknown?"""
+    sizes = [fixed(axis.dom.extent) for axis in axes]
+    known = [size for size in sizes if size is not None]
+    return len(known) < len(sizes) or any(prod(known[place:]) % lanes == 0 for place in range(1, len(known)))
 
 
 def _groups(store: tirx.BufferStore, axes: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:

@@ -11,6 +11,7 @@ from tvm.script import tirx as T
 from relay_layout.lower.memory.strided import Rows, pitched, pitched_axis
 from relay_layout.targets import resolve_target
 from topi_ext.codegen.build import compile_kernel
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.cpu.loops import LoopNest
 
 TARGET = resolve_target("native", threads=2)
@@ -49,6 +50,30 @@ def test_a_kernel_reads_and_writes_its_part_alone(rows: Rows, batch: int | str) 
     compile_kernel(both, TARGET.tvm_target)["main"](source, result)
     places = (np.arange(count)[:, None] * rows.pitch + np.arange(rows.run) + rows.shift).ravel()
     np.testing.assert_allclose(written[places], np.tanh(memory[places] + 1.0), rtol=1e-5)
+    assert (np.delete(written, places) == 7.0).all()
+
+
+def test_a_kernel_of_joined_axes_reads_and_writes_its_part_alone() -> None:
+    """It has views of its tensors, whose rows are channels of joined rows and columns."""
+    shape, rows = (2, 3, 5, 7), Rows(105, 140, 3)
+    data, scale = te.placeholder(shape, "float32", name="data"), te.placeholder((3, 1, 1), "float32", "scale")
+    scheduled = LoopNest().schedule(
+        te.create_prim_func([data, scale, topi.multiply(data, scale)]), TARGET.processor
+    )
+    assert scheduled is not None
+    joined = scheduled.mod["main"]
+    assert nodes_of(joined.body, tirx.DeclBuffer)
+    function = pitched(joined, 0, rows)
+    both = None if function is None else pitched(function, 2, rows)
+    assert both is not None
+    memory, source = tensor_of(2 * rows.pitch + GUARD, shape)
+    written, result = tensor_of(2 * rows.pitch + GUARD, shape)
+    memory[:] = np.random.default_rng(0).standard_normal(len(memory))
+    factors = np.arange(1, 4, dtype="float32").reshape(3, 1, 1)
+    compile_kernel(both, TARGET.tvm_target)["main"](source, tvm.runtime.tensor(factors), result)
+    places = (np.arange(2)[:, None] * rows.pitch + np.arange(rows.run) + rows.shift).ravel()
+    expected = memory[places].reshape(shape) * factors
+    np.testing.assert_allclose(written[places], expected.ravel(), rtol=1e-6)
     assert (np.delete(written, places) == 7.0).all()
 
 
