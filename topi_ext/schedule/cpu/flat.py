@@ -24,8 +24,8 @@ from topi_ext.schedule.nests import is_plain, nest_of, nested_block, nests_of, w
 ENOUGH_ROWS = 64
 """Rows that threads can share evenly enough."""
 
-MOST_OF_FEW = 1 << 13
-"""Elements of a row from which on fewer rows are not made, since threads share rows."""
+MOST_OF_FEW = 1 << 14
+"""Elements of a row beyond which fewer rows are not made, since threads share rows."""
 
 _Place = tuple[Any, tuple[int, ...]]
 """A tensor, and those of its dimensions, without those of extent one, that begin one of its view."""
@@ -165,9 +165,8 @@ def _groups(store: tirx.BufferStore, axes: list[tirx.IterVar], lanes: int) -> li
     groups: list[list[tirx.IterVar]] = []
     for place in reversed(range(len(axes))):
         axis, row = axes[place], groups[0] if groups else []
-        length = prod(fixed(each.dom.extent) or 0 for each in row)
-        outside = prod(size or 1 for size in sizes[:place])
-        few = place > 0 and outside < ENOUGH_ROWS and length * (sizes[place] or 0) > MOST_OF_FEW
+        outside, inside = (prod(size or 1 for size in part) for part in (sizes[:place], sizes[place:]))
+        few = place > 0 and outside < ENOUGH_ROWS and inside > MOST_OF_FEW
         if row and sizes[place] and not few and _join(axis, row[0], value, accesses):
             groups[0] = [axis, *row]
         else:
