@@ -10,7 +10,7 @@ from typing import Any
 from tvm import sym, tirx
 from tvm.s_tir import Schedule
 
-from topi_ext.extents import fixed
+from topi_ext.extents import fixed, is_one
 from topi_ext.ir import loads_of, occurrences, uses
 from topi_ext.schedule.blocks import SBlock, loop_extent
 
@@ -37,22 +37,34 @@ def coalesce(sch: Schedule, block: SBlock, loops: Sequence[Any], first: int = 0)
 def lie_as_one(store: Any, outer: tirx.Var, inner: tirx.Var, extent: int | None) -> bool:
     """Whether all that a statement does with two axes is to index neighbouring dimensions with them.
 
-    Those of a tensor of as many elements in the ``inner`` one as that has.
+    Those of a tensor of as many elements in the ``inner`` one as that has. Other uses of the ``outer`` one
+    do not count.
     """
     if extent is None or not isinstance(store, tirx.BufferStore):
         return False
-    accesses = [(load.indices, load.source.shape) for load in loads_of(store.value)]
-    accesses.append((store.indices, store.buffer.shape))
     together = 0
-    for indices, shape in accesses:
-        used = [place for place, index in enumerate(indices) if uses(index, outer) or uses(index, inner)]
+    for dimensions in map(dimensions_of, (*loads_of(store.value), store)):
+        used = [
+            place for place, (index, _) in enumerate(dimensions) if uses(index, outer) or uses(index, inner)
+        ]
         if not used:
             continue
-        if len(used) != 2 or used[1] != used[0] + 1 or fixed(shape[used[1]]) != extent:
+        if len(used) != 2 or used[1] != used[0] + 1:
             return False
-        first, second = (indices[place] for place in used)
+        (first, _), (second, whole) = (dimensions[place] for place in used)
         offset = sym.Analyzer().simplify(first - outer)
-        if not second.same_as(inner) or not isinstance(offset, tirx.IntImm):
+        if fixed(whole) != extent or not second.same_as(inner) or not isinstance(offset, tirx.IntImm):
             return False
         together += 1
     return together == occurrences(store, inner) > 0
+
+
+def dimensions_of(access: Any) -> list[tuple[Any, Any]]:
+    """The index and the extent of each dimension of a load or a store that has more than one element."""
+    pairs = zip(access.indices, tensor_of(access).shape, strict=True)
+    return [(index, extent) for index, extent in pairs if not is_one(extent)]
+
+
+def tensor_of(access: Any) -> Any:
+    """What a load or a store accesses."""
+    return access.buffer if isinstance(access, tirx.BufferStore) else access.source

@@ -7,7 +7,6 @@ not cross, because one of the tensors lies otherwise, short rows are joined to t
 made of more whole vectors. All other blocks keep their axes, by which they may become parts of longer rows.
 """
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,6 +18,7 @@ from tvm_ffi import structural_map
 
 from topi_ext.extents import fixed, is_one
 from topi_ext.ir import holds, loads_of, substitute, uses
+from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one, tensor_of
 from topi_ext.schedule.nests import is_plain, nest_of, nested_block, nests_of, with_nests
 
 ENOUGH_ROWS = 64
@@ -28,40 +28,7 @@ MOST_OF_FEW = 1 << 14
 """Elements of a row beyond which fewer rows are not made, since threads share rows."""
 
 _Place = tuple[Any, tuple[int, ...]]
-"""A tensor, and those of its dimensions, without those of extent one, that begin one of its view."""
-
-
-@dataclass(frozen=True)
-class _Access:
-    """A load or a store: the index and the extent of each dimension that has more than one element."""
-
-    tensor: Any
-    dimensions: list[tuple[Any, Any]]
-
-    def joins(self, outer: tirx.Var, inner: tirx.IterVar) -> bool:
-        """Is it the same to count ``outer`` and ``inner`` as one axis?"""
-        used = [
-            place
-            for place, (index, _) in enumerate(self.dimensions)
-            if uses(index, outer) or uses(index, inner.var)
-        ]
-        if not used:
-            return True
-        if len(used) != 2 or used[1] != used[0] + 1:
-            return False
-        (first, _), (second, extent) = (self.dimensions[place] for place in used)
-        whole = second.same_as(inner.var) and fixed(extent) == fixed(inner.dom.extent) is not None
-        return whole and isinstance(sym.Analyzer().simplify(first - outer), tirx.IntImm)
-
-
-def _access(node: Any) -> _Access:
-    tensor = node.buffer if isinstance(node, tirx.BufferStore) else node.source
-    pairs = zip(node.indices, tensor.shape, strict=True)
-    return _Access(tensor, [(index, extent) for index, extent in pairs if not is_one(extent)])
-
-
-def _accesses(store: tirx.BufferStore) -> list[_Access]:
-    return [_access(node) for node in (*loads_of(store), store)]
+"""A tensor, and which dimensions of more than one element, counted from the last, begin one of its view."""
 
 
 def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
@@ -135,8 +102,8 @@ def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]
     if len(groups) == len(axes):
         return nest
     joined = [axis.var for group in groups if len(group) > 1 for axis in group]
-    kept = (access for access in _accesses(store) if holds(temporaries, access.tensor))
-    if any(uses(index, axis) for access in kept for index, _ in access.dimensions for axis in joined):
+    kept = [access for access in (*loads_of(store), store) if holds(temporaries, tensor_of(access))]
+    if any(uses(index, axis) for access in kept for index, _ in dimensions_of(access) for axis in joined):
         return nest
     by_axis = {group[0].var: (group, _joined(group)) for group in groups if len(group) > 1}
     all_axes = [by_axis[group[0].var][1] if len(group) > 1 else group[0] for group in groups]
@@ -144,10 +111,10 @@ def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]
     def loaded(load: TensorLoad) -> Any:
         if not any(uses(load, axis) for axis in joined):
             return load
-        return tirx.BufferLoad(*_moved(_access(load), by_axis, views))
+        return tirx.BufferLoad(*_moved(load, by_axis, views))
 
     value = structural_map(store.value, (TensorLoad, loaded))
-    buffer, indices = _moved(_access(store), by_axis, views)
+    buffer, indices = _moved(store, by_axis, views)
     return nest_of(all_axes, tirx.BufferStore(buffer, value, indices), buffer, block.name_hint)[1]
 
 
@@ -160,27 +127,21 @@ def _is_mixed(axes: list[tirx.IterVar], lanes: int) -> bool:
 
 def _groups(store: tirx.BufferStore, axes: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
     """The axes in order, those together that become one."""
-    accesses, value = _accesses(store), _without_loads(store.value)
+    value = _without_loads(store.value)
     sizes = [fixed(axis.dom.extent) for axis in axes]
     groups: list[list[tirx.IterVar]] = []
     for place in reversed(range(len(axes))):
         axis, row = axes[place], groups[0] if groups else []
         outside, inside = (prod(size or 1 for size in part) for part in (sizes[:place], sizes[place:]))
         few = place > 0 and outside < ENOUGH_ROWS and inside > MOST_OF_FEW
-        if row and sizes[place] and not few and _join(axis, row[0], value, accesses):
+        alone = not row or not sizes[place] or few or uses(value, axis.var)
+        if not alone and lie_as_one(store, axis.var, row[0].var, fixed(row[0].dom.extent)):
             groups[0] = [axis, *row]
         else:
             groups.insert(0, [axis])
     if None in sizes:
         return [part for group in groups for part in _whole_vectors(group, lanes)]
     return groups
-
-
-def _join(outer: tirx.IterVar, inner: tirx.IterVar, value: Any, accesses: list[_Access]) -> bool:
-    """Is all that a block does with two axes the same by one axis for both?"""
-    if uses(value, outer.var) or uses(value, inner.var):
-        return False
-    return all(access.joins(outer.var, inner) for access in accesses)
 
 
 def _whole_vectors(group: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
@@ -197,12 +158,12 @@ def _joined(group: list[tirx.IterVar]) -> tirx.IterVar:
     return tirx.IterVar(span, tirx.Var(variable.name, variable.ty), tirx.IterVar.DataPar)
 
 
-def _moved(access: _Access, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
+def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
     """The view of a tensor, and its indices there."""
     indices, extents, starts = [], [], []
-    left = list(access.dimensions)
+    tensor, left = tensor_of(access), dimensions_of(access)
     while left:
-        starts.append(len(access.dimensions) - len(left))
+        starts.append(-len(left))
         index, extent = left.pop(0)
         first = next((axis for axis in by_axis if uses(index, axis)), None)
         if first is not None:
@@ -213,9 +174,9 @@ def _moved(access: _Access, by_axis: dict[Any, Any], views: dict[_Place, Any]) -
             del left[: len(group) - 1]
         indices.append(index)
         extents.append(extent)
-    place = access.tensor, tuple(starts)
+    place = tensor, tuple(starts)
     if place not in views:
-        views[place] = tirx.decl_buffer(extents, access.tensor.dtype, access.tensor.name)
+        views[place] = tirx.decl_buffer(extents, tensor.dtype, tensor.name)
     return views[place], indices
 
 

@@ -101,7 +101,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _bytes_of(tensor: Any) -> int:
-    """Of an element."""
+    """The size of an element."""
     return int(tensor.dtype.bits) // 8
 
 
