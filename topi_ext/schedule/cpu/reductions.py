@@ -178,9 +178,11 @@ def _cut(
         else:
             # A short row of a temporary was just computed, and is in registers vector by vector.
             longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
-            whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
+            all_reduced = prod(extent or 1 for extent in extents[len(spatial) :])
+            sizes = (longest, lanes, lanes // 2, LAST_LANES)
+            whole = next((size for size in sizes if row % size == 0 and all_reduced >= 2 * size), 0)
             width = lanes if whole < lanes and row >= REMAINDER_FROM * lanes else whole
-        if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
+        if width < LAST_LANES:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
         if row % width:
