@@ -3,7 +3,7 @@
 import platform
 from typing import TypedDict
 
-from relay_layout.host import cpu_count, cpu_model
+from relay_layout.environment.host import cpu_count, cpu_model
 
 
 class Machine(TypedDict):

@@ -11,8 +11,8 @@ from relay_layout.targets import BuildTarget
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.phases import share_of_products
 from topi_ext.schedule.rule import Rule
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.text import operator_of
 
 
 @dataclass(frozen=True)

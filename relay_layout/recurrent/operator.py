@@ -16,7 +16,7 @@ from relay_layout.own_operators import ANY_NUMBER, register_operator
 from topi_ext.compute.recurrent import layers as kernel
 from topi_ext.compute.recurrent.activations import Activation
 from topi_ext.compute.recurrent.step import OPTIONAL, Recurrence
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 
 RECURRENT = "relay_layout.recurrent"
 

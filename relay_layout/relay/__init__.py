@@ -18,8 +18,8 @@ are first used.
 from importlib import import_module
 from typing import Any as _Anything
 
+from relay_layout.environment.versions import check_versions as _check_versions
 from relay_layout.relay.syntax import tree as _tree
-from relay_layout.versions import check_versions as _check_versions
 
 _check_versions()
 

@@ -12,8 +12,8 @@ from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.pooling_workload import PoolingWorkload
-from topi_ext.workload import SEPARABLE, ConvolutionWorkload
+from topi_ext.workloads.convolution import SEPARABLE, ConvolutionWorkload
+from topi_ext.workloads.pooling import PoolingWorkload
 
 _IN_MANIFEST = ("function", "operators", "operator", "source", "multiplied", "gigaflop", "bytes")
 """What an artifact holds of a call, so that a profile can name what it timed."""

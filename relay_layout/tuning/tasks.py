@@ -29,10 +29,10 @@ from topi_ext.cuda.workload import (
 )
 from topi_ext.family import Workload
 from topi_ext.schedule.blocks import carried_workload
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.task import Task
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.text import operator_of
+from topi_ext.workloads.transform import TransformWorkload
 
 TUNABLE = ("conv2d", "conv3d", GEMM_CONVOLUTION, DEPTHWISE_CONVOLUTION)
 """Operators of workloads whose kernels have knobs."""

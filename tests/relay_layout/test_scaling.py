@@ -19,8 +19,8 @@ from relay_layout.choice.reduction import reduce_problem
 from relay_layout.choice.solver import solve
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Signature
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import TargetOffers, resolve_target
 from scripts import conversion_time

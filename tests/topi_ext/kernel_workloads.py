@@ -2,7 +2,13 @@
 
 from dataclasses import replace
 
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, SpatialAxis, separable, volume_workload
+from topi_ext.workloads.convolution import (
+    ConvolutionWorkload,
+    SeparableWorkload,
+    SpatialAxis,
+    separable,
+    volume_workload,
+)
 
 
 def volume() -> ConvolutionWorkload:

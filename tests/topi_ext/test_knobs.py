@@ -11,11 +11,11 @@ from tvm.target import Target
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, may_prefetch
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.spaces import convolution, direct
 from topi_ext.spaces.convolution import cheapest, knob_space
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import lanes_are_pixels
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import lanes_are_pixels
 
 PROCESSORS = {
     name: processor_of(Target({"kind": "llvm", "num-cores": cores, **target}))

@@ -9,15 +9,15 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.spaces.any_size import shorter_knobs, whole_tile_knobs
-from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload
-from topi_ext.workload_facts import lanes_are_pixels
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload
+from topi_ext.workloads.facts import lanes_are_pixels
+from topi_ext.workloads.text import operator_of
 
 
 class _Chosen(NamedTuple):
@@ -34,7 +34,7 @@ class Convolution(ProcessorRule):
     """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
 
     Where the size of the images is dynamic, the block must be annotated with a typical workload
-    (:data:`topi_ext.workload.TYPICAL`). ``chooser`` chooses the knobs.
+    (:data:`topi_ext.workloads.convolution.TYPICAL`). ``chooser`` chooses the knobs.
     """
 
     def __init__(self, chooser: KernelChooser) -> None:

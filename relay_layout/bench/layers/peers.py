@@ -20,7 +20,7 @@ from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Run
 from relay_layout.layout.transform import apply
 from relay_layout.runtime.peak import peak_arguments, peak_kernel
 from topi_ext.files.temporary_folder import TemporaryFolder
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload
 
 DTYPE = "float32"
 """The only data type that is measured."""

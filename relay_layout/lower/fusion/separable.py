@@ -13,8 +13,8 @@ from relay_layout.lower.fusion.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.schedule.blocks import carried_workload
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, separable
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ConvolutionWorkload, SeparableWorkload, separable
+from topi_ext.workloads.text import operator_of
 
 HANDED_BYTES_PER_US = 100_000
 """Measured: reading 300 kB that another thread has just written takes 3 to 40 microseconds longer than

@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.callbacks.conventions import check_desired
 from relay_layout.relay.expression import dtype_text
@@ -54,7 +55,6 @@ from relay_layout.relay.transform.normal_forms import (
     ToBasicBlockNormalForm,
     ToGraphNormalForm,
 )
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.branches_inside import each_branch
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout

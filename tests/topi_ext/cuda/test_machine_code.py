@@ -21,7 +21,7 @@ from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs
 from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 

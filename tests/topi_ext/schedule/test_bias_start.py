@@ -13,7 +13,7 @@ from topi_ext.compute.convolution import conv2d
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 CHANNELS, SIZE = 10, 7
 

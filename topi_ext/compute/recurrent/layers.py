@@ -18,7 +18,7 @@ from topi_ext.compute.imperative import written
 from topi_ext.compute.recurrent.step import Group, Kind, Phase, Recurrence, Step, TimeStep
 from topi_ext.compute.recurrent.tiles import most_rows, pack, packed, tile_of
 from topi_ext.extents import fixed
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 
 SHARED_BYTES = 512 << 10
 """Threads share each step of layers whose matrix is larger, and divide the sequences of others among them.

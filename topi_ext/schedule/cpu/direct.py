@@ -39,15 +39,15 @@ from topi_ext.schedule.partial_vectors import apply_partial_vectors
 from topi_ext.schedule.phases import apply_missing_taps, skip_missing_taps, store_in_place
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.vector_remainders import apply_remainders
-from topi_ext.stacked_phases import StackedPhases
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_facts import (
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.facts import (
     fuses_rows,
     lanes_are_pixels,
     parts_of_block,
     share_of_taps_inside,
     splits_groups,
 )
+from topi_ext.workloads.stacked_phases import StackedPhases
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""

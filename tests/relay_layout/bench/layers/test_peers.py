@@ -21,11 +21,11 @@ from relay_layout.bench.layers.peers import (
     write_job,
 )
 from relay_layout.runtime.peak import CHAINS
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.winograd import winograd_knobs
 from topi_ext.tune.measuring.workers import cold_copies
-from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.convolution import ConvolutionWorkload, SpatialAxis, volume_workload
 
 TARGET = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1}
 

@@ -15,10 +15,10 @@ from topi_ext import compute
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import kernel_arguments, kernel_function
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.spaces.convolution import cheapest, knob_space
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, separable
+from topi_ext.workloads.convolution import ConvolutionWorkload, SeparableWorkload, separable
 
 
 @dataclass(frozen=True)

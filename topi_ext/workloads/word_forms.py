@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from topi_ext.indexing import WORD_BYTES, block_of, in_halves, in_pairs, layout_of, physical_axes
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.winograd import INTEGER_POINTS, winograd_matrices
-from topi_ext.workload import WIDENED, ConvolutionWorkload, word_elements
-from topi_ext.workload_facts import pairs_pixels, suits_amx, suits_winograd
+from topi_ext.workloads.convolution import WIDENED, ConvolutionWorkload, word_elements
+from topi_ext.workloads.facts import pairs_pixels, suits_amx, suits_winograd
 
 Words = Literal["whole", "halves", "pairs", "wide", "none"]
 """How a kernel of bytes stores its words: each by itself, the lower two bytes of a vector of them before the

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
-from topi_ext.workload_text import with_tuples, workload_text
+from topi_ext.workloads.text import with_tuples, workload_text
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json`, or that of a pooling
-(:class:`topi_ext.pooling_workload.PoolingWorkload`)."""
+(:class:`topi_ext.workloads.pooling.PoolingWorkload`)."""
 
 TYPICAL = "topi_ext.typical"
 """Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
@@ -97,11 +97,12 @@ class ConvolutionWorkload:
     operator: str = "conv2d"
     pairs_fit: bool = False
     """Whether the sum of two products always fits int16, for weights of bytes in words. The products are
-    those of neighbours for uint8 data (:func:`topi_ext.word_forms.pairs_fit`), and any two for int8."""
+    those of neighbours for uint8 data (:func:`topi_ext.workloads.word_forms.pairs_fit`), and any two for
+    int8."""
 
     spare_bits: int = 0
     """Bits of int32 that the sums leave free, for weights of int16
-    (:attr:`topi_ext.word_forms.ByteWeight.spare_bits`)."""
+    (:attr:`topi_ext.workloads.word_forms.ByteWeight.spare_bits`)."""
 
     @property
     def depth(self) -> tuple[Any, ...]:

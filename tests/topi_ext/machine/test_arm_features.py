@@ -1,6 +1,6 @@
 import pytest
 
-from topi_ext.arm_features import CAPABILITY_WORDS, capability, told_features
+from topi_ext.machine.arm_features import CAPABILITY_WORDS, capability, told_features
 
 
 def test_features_that_the_kernel_tells() -> None:

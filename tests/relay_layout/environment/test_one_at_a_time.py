@@ -13,10 +13,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import relay_layout
-from relay_layout import one_at_a_time as one_at_a_time_module
 from relay_layout import relay
+from relay_layout.environment import one_at_a_time as one_at_a_time_module
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.frontend import from_relay
-from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.partition import guard_partitions, partition
 
 

@@ -1,7 +1,7 @@
 """Poolings as texts."""
 
-from topi_ext.pooling_workload import PoolingWorkload
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.pooling import PoolingWorkload
+from topi_ext.workloads.text import operator_of
 
 
 def test_round_trip_and_operator() -> None:

@@ -6,9 +6,10 @@ from functools import cache as remembered
 from typing import NamedTuple
 
 from tvm.target import Target
-from tvm.target.codegen import llvm_cpu_has_features, llvm_get_system_triple
+from tvm.target.codegen import llvm_cpu_has_features
 
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.machine.architecture import is_aarch64
 
 LINE_BYTES = 64
 """A line of a cache."""
@@ -286,27 +287,6 @@ def processor_of(target: Target) -> Processor:
     cpu = str(attributes["mcpu"]) if "mcpu" in attributes else ""
     features = tuple(str(feature) for feature in attributes["mattr"]) if "mattr" in attributes else ()
     return replace(_family(triple, cpu, features), threads=threads)
-
-
-def is_aarch64(target: Target) -> bool:
-    """Is code for ``target`` that of a 64-bit ARM processor?"""
-    return architecture_of(target) == "aarch64"
-
-
-def architecture_of(target: Target) -> str:
-    """The architecture of the machines that run code for ``target``, such as ``x86_64`` or ``aarch64``."""
-    return architecture_in(triple_of(target))
-
-
-def triple_of(target: Target) -> str:
-    """LLVM's triple of what code for ``target`` runs on."""
-    return str(target.attrs.get("mtriple", "")) or str(llvm_get_system_triple())
-
-
-def architecture_in(triple: str) -> str:
-    """The architecture that a triple of LLVM's names; Apple's ``arm64`` is ``aarch64`` as well."""
-    name = triple.split("-", 1)[0]
-    return "aarch64" if name.startswith(("aarch64", "arm64")) else name
 
 
 @remembered

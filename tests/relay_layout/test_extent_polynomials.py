@@ -3,8 +3,8 @@
 import pytest
 from tvm import sym, tirx
 
+from relay_layout.extent_polynomials import polynomial, provably_equal
 from relay_layout.ir import Extent
-from relay_layout.polynomials import polynomial, provably_equal
 
 H, W, AREA = (tirx.Var(name, "int64") for name in ("h", "w", "area"))
 

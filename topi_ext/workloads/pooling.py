@@ -1,9 +1,9 @@
-"""What a pooling *is*; see :mod:`topi_ext.workload`."""
+"""What a pooling *is*; see :mod:`topi_ext.workloads.convolution`."""
 
 import json
 from dataclasses import dataclass
 
-from topi_ext.workload_text import with_tuples, workload_text
+from topi_ext.workloads.text import with_tuples, workload_text
 
 MAX_POOL, AVERAGE_POOL = "max_pool2d", "avg_pool2d"
 """The operators of a :class:`PoolingWorkload`."""

@@ -6,8 +6,15 @@ from dataclasses import replace
 import pytest
 from tvm import tirx
 
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SpatialAxis, volume_workload
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import (
+    COLUMNS,
+    PLANES,
+    ROWS,
+    ConvolutionWorkload,
+    SpatialAxis,
+    volume_workload,
+)
+from topi_ext.workloads.text import operator_of
 
 BASE = ConvolutionWorkload(
     batch=1,

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relay_layout.errors import InputError
-from topi_ext.amx_permission import may_use_amx
-from topi_ext.arm_features import CAPABILITY_WORDS, llvm_names, told_features
+from topi_ext.machine.amx_permission import may_use_amx
+from topi_ext.machine.arm_features import CAPABILITY_WORDS, llvm_names, told_features
 
 _ARCHITECTURES = {
     "amd64": "x86_64",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from kernel_networks import workload_for
 
-from topi_ext.workload_facts import vector_steps
+from topi_ext.workloads.facts import vector_steps
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 from topi_ext.codegen import neon_matrices
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.winograd import INTEGER_POINTS, KERNEL, POINTS, tile_grid, winograd_matrices
-from topi_ext.workload import BYTES, COLUMNS, PLANES, ROWS, WIDENED, ConvolutionWorkload
+from topi_ext.workloads.convolution import BYTES, COLUMNS, PLANES, ROWS, WIDENED, ConvolutionWorkload
 
 SKIPS_BELOW = 0.8
 """If at most this share of the kernel's rows or columns overlaps the image, the others are skipped; otherwise

@@ -10,8 +10,8 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 
-from topi_ext.arm_features import CAPABILITY_WORDS, told_features
-from topi_ext.processor import architecture_in, triple_of
+from topi_ext.machine.architecture import architecture_in, triple_of
+from topi_ext.machine.arm_features import CAPABILITY_WORDS, told_features
 
 CAPABILITIES = "relay_layout_capabilities"
 """The function's name in libraries of networks."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tvm.target import Target
 
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from relay_layout.errors import LayoutError
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 
 RELAYS = {"nn.conv2d": ["NCHW16c", "default"]}
 

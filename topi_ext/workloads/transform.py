@@ -1,10 +1,10 @@
-"""What a layout transform *is*; see :mod:`topi_ext.workload`."""
+"""What a layout transform *is*; see :mod:`topi_ext.workloads.convolution`."""
 
 import json
 from dataclasses import dataclass
 from math import prod
 
-from topi_ext.workload_text import with_tuples, workload_text
+from topi_ext.workloads.text import with_tuples, workload_text
 
 LAYOUT_TRANSFORM = "layout_transform"
 """The operator of a :class:`TransformWorkload`."""

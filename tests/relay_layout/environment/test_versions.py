@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_layout.versions import (
+from relay_layout.environment.versions import (
     SUPPORTED,
     MissingPackageError,
     UnsupportedVersionError,
@@ -18,7 +18,7 @@ from relay_layout.versions import (
     needed_packages,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **found: str) -> None:
@@ -92,7 +92,7 @@ def test_the_first_use_says_so_in_one_line(code: str, old_tvm: dict[str, str]) -
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=old_tvm)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "relay_layout.versions.UnsupportedVersionError: apache-tvm 0.19.0 is not supported, only "
+        "relay_layout.environment.versions.UnsupportedVersionError: apache-tvm 0.19.0 is not supported, only "
         ">=0.27,<0.28: pip install 'apache-tvm>=0.27,<0.28'"
     )
 

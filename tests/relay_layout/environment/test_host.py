@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from relay_layout import host
 from relay_layout.artifact import check_runnable, choose_target
 from relay_layout.artifact.target import check_target
+from relay_layout.environment import host
 from relay_layout.errors import ArtifactError, InputError
 
 X86_V3 = "fpu lm avx avx2 bmi1 bmi2 f16c fma abm movbe xsave cx16 popcnt lahf_lm pni sse4_1 sse4_2 ssse3"
