@@ -150,7 +150,7 @@ def _require_torch() -> Any:
 
 def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
     """The exported program of any kind of model."""
-    from relay_layout.frontend.torch.operators.recurrent_rules import kept_whole
+    from relay_layout.frontend.torch.rules.recurrent import kept_whole
     from relay_layout.frontend.torch.scripted import export_scripted, is_scripted
 
     if isinstance(model, torch.nn.Module):

@@ -1,14 +1,11 @@
-"""PyTorch's operations that count by steps, or equal elements, or repeat each element as another tensor says.
-
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
+"""PyTorch's operations that count by steps, or equal elements, or repeat each element by another tensor."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
+from relay_layout.frontend.torch.rules.rule import Rule, aten, bounds_passed
 
 
 def _histogram(value: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:

@@ -1,6 +1,6 @@
 """PyTorch's gamma functions and the inverse of the error function, by its other operations.
 
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`, and as precise as singles.
+They are as precise as singles.
 """
 
 import math
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 _SHIFT = 8
 """From where on the series of Stirling are precise (Abramowitz and Stegun, 6.1.41 and 6.3.18)."""

@@ -1,7 +1,4 @@
-"""PyTorch's encoder layers as one operation, which its modules call for inference, by its other operations.
-
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
+"""PyTorch's encoder layers as one operation, which its modules call for inference, by its others."""
 
 from typing import Any
 
@@ -9,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 _OF_KEYS = 1
 """The kind of masks that say for each word of each text whether it is left out."""

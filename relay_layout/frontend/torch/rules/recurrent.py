@@ -1,7 +1,7 @@
 """PyTorch's LSTM, GRU and RNN: products by PyTorch's other operations, and one operation for the steps.
 
-That is ``torch.ops.relay_layout.recurrent``, which has a converter and no kernel. Rules are as those of
-:mod:`relay_layout.frontend.torch.operators.rules`.
+That is ``torch.ops.relay_layout.recurrent``, which has a converter
+(:mod:`relay_layout.frontend.torch.operators.recurrent`) and no kernel.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,14 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
-from tvm import relax
 
-from relay_layout.frontend.torch.node import Converter
-from relay_layout.frontend.torch.operators.rules import Rule, aten
-from relay_layout.ir import Expression
-from relay_layout.recurrent import recurrent
-from topi_ext.compute.recurrent.activations import Activation
-from topi_ext.compute.recurrent.layers import Recurrence
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 """Where PyTorch has each gate, in the order of ONNX, which is the operator's."""
@@ -48,21 +42,6 @@ def _shapes(
 
 
 torch.library.register_fake("relay_layout::recurrent", _shapes)
-
-
-def _steps(node: Any, importer: Any) -> Expression:
-    """A call of :func:`relay_layout.recurrent.recurrent`."""
-    kind, activations, backwards, *given = importer.retrieve_args(node)
-    projected, weight, hidden, cell, bias = given
-    forms = tuple(Activation(str(name)) for name in activations)
-    recurrence = Recurrence(kind, tuple(map(bool, backwards)), (forms,) * len(backwards))
-    call = recurrent(recurrence, projected, weight, hidden=hidden, cell=cell, bias=bias)
-    found = importer.block_builder.emit(call)
-    fields = range(1 + len(recurrence.states))
-    return relax.Tuple([importer.block_builder.emit(relax.TupleGetItem(found, field)) for field in fields])
-
-
-CONVERTERS: dict[str, Converter] = {"recurrent.default": _steps}
 
 
 def _layers(kind: str, activations: Sequence[str] = ()) -> Callable[..., Any]:

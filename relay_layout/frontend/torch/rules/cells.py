@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 
 def _gru(

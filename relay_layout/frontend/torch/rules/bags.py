@@ -1,14 +1,11 @@
-"""PyTorch's bags of rows of a table, by its other operations.
-
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
+"""PyTorch's bags of rows of a table, by its other operations."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
+from relay_layout.frontend.torch.rules.rule import Rule, aten, bounds_passed
 
 _SUM, _MEAN, _MAX = range(3)
 """By the numbers that ``embedding_bag`` has for them."""

@@ -1,14 +1,11 @@
-"""Views that PyTorch copies, such as ``torch.select_copy``, where it has no rule of its own.
-
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
+"""Views that PyTorch copies, such as ``torch.select_copy``, where it has no rule of its own."""
 
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 
 def _copied(view: Any) -> Rule:

@@ -1,4 +1,4 @@
-"""torchvision's operations in terms of PyTorch's, for the decompositions of :mod:`.rules`."""
+"""torchvision's operations in terms of PyTorch's."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from relay_layout.frontend.torch.operators.rules import Rule
+from relay_layout.frontend.torch.rules.rule import Rule
 
 
 def _deformed(

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from relay_layout.frontend.torch.operators.precise_rules import RULES  # noqa: E402
+from relay_layout.frontend.torch.rules.precise import RULES  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import Every, Functions, session_of  # noqa: E402
 
 aten = torch.ops.aten

@@ -1,7 +1,4 @@
-"""Products of groups of rows with a matrix each, which mixtures of experts take, by PyTorch's others.
-
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
+"""Products of groups of rows with a matrix each, which mixtures of experts take, by PyTorch's others."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
+from relay_layout.frontend.torch.rules.rule import Rule, aten, bounds_passed
 
 
 def _grouped_product(

@@ -1,7 +1,4 @@
-"""Functions whose results near zero have all their digits in PyTorch, which sums with one would take away.
-
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
+"""Functions whose results near zero have all their digits in PyTorch, which sums with one would take away."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 _NEAR = 0.25
 """Up to so far from zero series are summed: further out a sum with one keeps the digits."""

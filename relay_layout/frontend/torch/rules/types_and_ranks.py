@@ -1,14 +1,12 @@
-"""PyTorch's operations on types and ranks that their converters do not take, by those that they do.
+"""PyTorch's operations on types and ranks that their converters do not take, by those that they do."""
 
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
-"""
-
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import COUNTED, Rule, aten
+from relay_layout.frontend.torch.rules.rule import COUNTED, Rule, aten
 
 
 def _is_exact(value: Tensor) -> bool:
@@ -154,6 +152,15 @@ def _group_norm(value: Tensor, weight: Tensor | None, bias: Tensor | None, *numb
     return tuple(found.to(value.dtype) for found in aten.native_group_norm(*given, *numbers))
 
 
+def _joined(tensors: list[Tensor], dim: int = 0) -> Any:
+    # Of any rank may be joined to what is empty and has one dimension, as caches begin.
+    kept = [one for one in tensors if one.ndim != 1 or not isinstance(one.shape[0], int) or one.shape[0]]
+    dtype = reduce(torch.promote_types, (one.dtype for one in tensors))
+    if not kept or (len(kept) == len(tensors) and all(one.dtype == dtype for one in tensors)):
+        return NotImplemented
+    return torch.cat([one.to(dtype) for one in kept], dim)
+
+
 _FLOATS = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "cos", "cosh", "erf", "exp", "exp2"),
     *("log", "log10", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt"),
@@ -184,6 +191,7 @@ RULES: dict[Any, Rule] = {
     **dict.fromkeys((aten.pow.Scalar, aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor), _power),
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
     aten.avg_pool2d.default: _average_pool,
+    aten.cat.default: _joined,
     aten.native_group_norm.default: _group_norm,
     aten.neg.default: _negative,
     aten.remainder.Scalar_Tensor: _remainder_of_number,
