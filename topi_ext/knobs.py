@@ -9,7 +9,7 @@ from topi_ext.codegen import amx, neon_matrices
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.winograd import POINTS
-from topi_ext.workloads.convolution import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 from topi_ext.workloads.facts import (
     DATA_LANES,
     fuses_rows,
@@ -25,6 +25,7 @@ from topi_ext.workloads.facts import (
     winograd_tile_sizes,
     winograd_tiles,
 )
+from topi_ext.workloads.separable import SeparableWorkload
 
 Order = Literal["channels", "pixels"]
 PadAt = Literal["stage", "chunk"]

@@ -5,15 +5,14 @@ groups, dtypes, layouts), so that it survives releases of TVM and can be read an
 person. It travels inside the function as a block annotation, and it is the key of a tuning record.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from topi_ext.codegen.bfloat16 import BITS
-from topi_ext.indexing import block_of, lies_in_pairs, physical_axes, word_axis
-from topi_ext.workloads.text import with_tuples, workload_text
+from topi_ext.indexing import lies_in_pairs, physical_axes, word_axis
+from topi_ext.workloads.text import workload_text
 
 ANNOTATION = "topi_ext.workload"
 """Block annotation that carries :meth:`ConvolutionWorkload.to_json`, or that of a pooling
@@ -22,9 +21,6 @@ ANNOTATION = "topi_ext.workload"
 TYPICAL = "topi_ext.typical"
 """Block annotation of a convolution with a symbolic batch, height, width or depth: the workload at a typical
 size, as JSON, for which its knobs are chosen."""
-
-SEPARABLE = "separable_conv2d"
-"""The operator of a :class:`SeparableWorkload`."""
 
 BYTES = ("uint8", "int8")
 """What is multiplied by int8 weights and summed as int32."""
@@ -40,9 +36,6 @@ def word_elements(dtype: str, out_dtype: str) -> int:
     """Elements of a word in dot products of these dtypes; 1 where there are no such dot products."""
     return _WORDS.get((dtype, out_dtype), 1)
 
-
-CHANNEL_VECTOR = 8
-"""Channels of a :class:`SeparableWorkload` between the two convolutions are a multiple of this."""
 
 ALGORITHM = "topi_ext.algorithm"
 """Block annotation that names the algorithm of a convolution; a direct one has none."""
@@ -256,11 +249,6 @@ class ConvolutionWorkload:
     def _text(self) -> str:
         return workload_text(self)
 
-    @staticmethod
-    def from_json(text: str) -> "ConvolutionWorkload":
-        fields = with_tuples(json.loads(text))
-        return workload_class(fields)(**fields)
-
 
 @dataclass(frozen=True)
 class VolumeWorkload(ConvolutionWorkload):
@@ -272,12 +260,6 @@ class VolumeWorkload(ConvolutionWorkload):
 
     operator: str = "conv3d"
     depth: tuple[Any, ...] = ()
-
-
-def workload_class(fields: Mapping[str, Any]) -> type[ConvolutionWorkload]:
-    """The class that has these fields, by the operator among them."""
-    kinds = {"conv3d": VolumeWorkload, SEPARABLE: SeparableWorkload}
-    return kinds.get(str(fields.get("operator")), ConvolutionWorkload)
 
 
 def fields_of(workload: ConvolutionWorkload) -> dict[str, Any]:
@@ -317,89 +299,6 @@ def workload_along(
         **others,
     )
     return volume_workload(planes, axes[1]) if len(image) == len("DHW") else planes
-
-
-@dataclass(frozen=True)
-class SeparableWorkload(ConvolutionWorkload):
-    """A depthwise convolution and the pointwise one of its result, in one kernel.
-
-    Fields are the pointwise convolution's. ``before`` is what differs in the depthwise one: height and width
-    of its image, and kernel, strides, padding and dilation in the order of the fields of these names.
-    """
-
-    operator: str = SEPARABLE
-    before: tuple[int, ...] = ()
-
-    @property
-    def depthwise(self) -> ConvolutionWorkload:
-        """The convolution that comes first."""
-        height, width, rows, columns, down, along, *rest = self.before
-        return ConvolutionWorkload(
-            batch=self.batch,
-            in_channels=self.in_channels,
-            out_channels=self.in_channels,
-            in_height=height,
-            in_width=width,
-            kernel=(rows, columns),
-            strides=(down, along),
-            padding=(rest[0], rest[1], rest[2], rest[3]),
-            dilation=(rest[4], rest[5]),
-            groups=self.in_channels,
-            data_layout=self.data_layout,
-            kernel_layout=_depthwise_kernel(self.data_layout),
-            out_layout=self.data_layout,
-            dtype=self.dtype,
-            out_dtype=self.out_dtype,
-        )
-
-    @property
-    def pointwise(self) -> ConvolutionWorkload:
-        """The convolution that comes second."""
-        fields = {name: value for name, value in asdict(self).items() if name != "before"}
-        return ConvolutionWorkload(**{**fields, "operator": "conv2d"})
-
-    @cached_property
-    def is_pointwise(self) -> bool:
-        """Never: its pixels are no single run, for the rows are made a few at a time."""
-        return False
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of both."""
-        return super().macs + self.depthwise.macs
-
-
-def separable(depthwise: ConvolutionWorkload, pointwise: ConvolutionWorkload) -> SeparableWorkload | None:
-    """Both as one, where ``pointwise`` reads the result of ``depthwise``; None where no kernel does both."""
-    fits = (
-        depthwise.kernel_layout == _depthwise_kernel(depthwise.data_layout) != ""
-        and depthwise.is_depthwise
-        and pointwise.is_pointwise
-        and depthwise.out_channels == depthwise.in_channels == pointwise.in_channels
-        and pointwise.groups == 1
-        and physical_axes(pointwise.out_layout)[-1][0] == "C"
-        and depthwise.data_layout == depthwise.out_layout == pointwise.data_layout
-        and depthwise.in_channels % CHANNEL_VECTOR == 0
-        and (depthwise.out_height, depthwise.out_width) == (pointwise.in_height, pointwise.in_width)
-        and {depthwise.dtype, depthwise.out_dtype, pointwise.dtype, pointwise.out_dtype} == {"float32"}
-        and not depthwise.depth
-        and not pointwise.depth
-    )
-    if not fits:
-        return None
-    own = depthwise
-    window = (*own.kernel, *own.strides, *own.padding, *own.dilation)
-    return SeparableWorkload(
-        **{**asdict(pointwise), "operator": SEPARABLE, "before": (own.in_height, own.in_width, *window)}
-    )
-
-
-def _depthwise_kernel(data_layout: str) -> str:
-    """The layout of depthwise weights for data with its channels last, in blocks or not; "" for others."""
-    block = block_of(data_layout, "C")
-    if block > 1:
-        return f"OIHW{block}o"
-    return "HWOI" if data_layout == "NHWC" else ""
 
 
 def padded_lanes(kernel_layout: str, out_layout: str, groups: int, channels: int) -> int:

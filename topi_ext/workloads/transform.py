@@ -1,10 +1,9 @@
 """What a layout transform *is*; see :mod:`topi_ext.workloads.convolution`."""
 
-import json
 from dataclasses import dataclass
 from math import prod
 
-from topi_ext.workloads.text import with_tuples, workload_text
+from topi_ext.workloads.text import workload_text
 
 LAYOUT_TRANSFORM = "layout_transform"
 """The operator of a :class:`TransformWorkload`."""
@@ -32,7 +31,3 @@ class TransformWorkload:
     def to_json(self) -> str:
         """One line, keys sorted."""
         return workload_text(self)
-
-    @staticmethod
-    def from_json(text: str) -> "TransformWorkload":
-        return TransformWorkload(**with_tuples(json.loads(text)))

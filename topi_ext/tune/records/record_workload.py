@@ -11,7 +11,9 @@ from topi_ext.cuda.workload import DepthwiseConvolution, nhwc_class
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
-from topi_ext.workloads.convolution import SeparableWorkload, VolumeWorkload, separable, workload_class
+from topi_ext.workloads.convolution import VolumeWorkload
+from topi_ext.workloads.reading import workload_class
+from topi_ext.workloads.separable import SeparableWorkload, separable
 from topi_ext.workloads.text import unset_fields, with_tuples
 from topi_ext.workloads.transform import TransformWorkload
 
@@ -25,7 +27,7 @@ _LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
 _LEAST_OF_DEPTH = (1, 1, 1, 0, 0, 1)
 """The least value of each field of :attr:`topi_ext.workloads.convolution.VolumeWorkload.depth`."""
 _LEAST_BEFORE = (1,) * 6 + (0,) * 4 + (1,) * 2
-"""The least value of each field of :attr:`topi_ext.workloads.convolution.SeparableWorkload.before`."""
+"""The least value of each field of :attr:`topi_ext.workloads.separable.SeparableWorkload.before`."""
 _MULTIPLIED = (*MULTIPLICATIONS, "float32")
 
 

@@ -1,4 +1,4 @@
-"""The steps of recurrent layers, one operation that :mod:`relay_layout.frontend.torch.rules.recurrent` makes."""
+"""The steps of recurrent layers, as :mod:`relay_layout.frontend.torch.rules.recurrent` has them."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from relay_layout.frontend.torch.node import Converter
 from relay_layout.ir import Expression
 from relay_layout.recurrent import recurrent
 from topi_ext.compute.recurrent.activations import Activation
-from topi_ext.compute.recurrent.layers import Recurrence
+from topi_ext.compute.recurrent.recurrence import Recurrence
 
 
 def _steps(node: Any, importer: Any) -> Expression:

@@ -22,7 +22,8 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.machine.processor import Processor
-from topi_ext.workloads.convolution import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 
 def block(
