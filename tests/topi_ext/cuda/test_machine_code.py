@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cuda_sources import cuda_source
 from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
 from machine_listing import find_nvdisasm
 from ptx_text import compile_ptx
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
