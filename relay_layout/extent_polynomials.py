@@ -101,7 +101,7 @@ def _quotient_by_number(dividend: Polynomial, divisor: int) -> Polynomial:
 
 
 def _less_than_divisor(dividend: Polynomial, divisor: int) -> Polynomial:
-    """A quotient, or where it is one of a quotient, that by both divisors."""
+    """The quotient as a factor; of a quotient it is one by the product of both divisors."""
     shift = dividend.get(_ONE, 0)
     for product, count in dividend.items():
         match tuple(product):

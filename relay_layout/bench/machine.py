@@ -16,7 +16,7 @@ class Machine(TypedDict):
 
 
 def describe_machine() -> Machine:
-    """This machine; `cores` counts the logical processors that this process may use."""
+    """This machine; ``cores`` counts the logical processors that this process may use."""
     return Machine(
         cpu=cpu_model(),
         cores=cpu_count(),

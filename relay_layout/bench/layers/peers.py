@@ -1,4 +1,4 @@
-"""One convolution or dense layer, with bias and ReLU, in each runtime: what workers of `bench --layers` run.
+"""One convolution or dense layer, with bias and ReLU, in each runtime: the work of ``bench --layers``.
 
 A peer's "model" is a JSON file (:func:`write_job`), and its inputs are made here from a fixed seed, because
 weights are large and every runtime packs them in a way of its own. Weights that do not stay in a cache from
