@@ -13,14 +13,13 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
-from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir import SBlockRealize
 from tvm.s_tir.analysis import get_sblock_read_write_region
-from tvm_ffi import structural_map, structural_walk
+from tvm_ffi import structural_map
 
-from topi_ext.extents import fixed, size_of
+from topi_ext.extents import fixed
 from topi_ext.ir import IF_THEN_ELSE, holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
-    SBlock,
     child_blocks,
     has_reduction,
     inline_small,
@@ -29,11 +28,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.nests import nested_block, nests_of, with_nests
-
-SHARED_BY = 16
-"""Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
-
-_DEAR = ("prim.ceil", "tirx.floor", "tirx.log", "tirx.round", "tirx.rsqrt", "tirx.sqrt")
+from topi_ext.schedule.sharing import is_shared, would_repeat
 
 
 @lru_cache(maxsize=4)
@@ -58,24 +53,6 @@ def only_block(func: tirx.PrimFunc) -> SBlockNode | None:
     nests = nests_of(func) if isinstance(func.body, SBlockRealize) else []
     realize = nested_block(nests[0]) if len(nests) == 1 else None
     return None if realize is None else realize.block
-
-
-def is_shared(sch: Schedule, block: SBlock) -> bool:
-    """Would inlining a block repeat an expensive operation, such as a division, for many elements of its
-    readers?
-    """
-    return _is_shared(sch.get(block), [sch.get(reader) for reader in sch.get_consumers(block)])
-
-
-def _is_shared(node: SBlockNode, readers: Sequence[SBlockNode]) -> bool:
-    found = nodes_of(node.body, tirx.Div)
-    structural_walk(
-        node.body, (tvm.ir.Call, lambda call: found.append(call) if call.op.name in _DEAR else None)
-    )
-    if not found:
-        return False
-    own, *others = (size_of([axis.dom.extent for axis in each.iter_vars]) for each in (node, *readers))
-    return own is not None and bool(others) and all(one is None or one >= SHARED_BY * own for one in others)
 
 
 def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -158,7 +135,7 @@ def _inlined_at_once(func: tirx.PrimFunc, blocks: Sequence[SBlockNode]) -> tirx.
         if (
             holds(root.alloc_buffers, block.body.buffer)
             and others
-            and not _is_shared(new, others)
+            and not would_repeat(new, others)
             and not is_repeated_long(new, sum(loads.values()))
         ):
             inside[block.body.buffer] = new

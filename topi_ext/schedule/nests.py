@@ -31,11 +31,16 @@ def is_plain(block: SBlock) -> bool:
     )
 
 
-def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock, Any]:
-    """A block with spatial ``axes`` that writes ``buffer`` only, and the serial loops around it."""
+def nest_of(
+    axes: list[Any], body: Any, buffer: Any, name: str, init: Any | None = None
+) -> tuple[SBlock, Any]:
+    """A block with these ``axes`` that writes ``buffer`` only, and the serial loops around it.
+
+    A reduction starts with ``init``.
+    """
     buffers = {one: one for one in (*(load.source for load in loads_of(body)), buffer)}
-    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
-    block = SBlock(axes, reads, writes, name, body)
+    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body, init), buffers)
+    block = SBlock(axes, reads, writes, name, body, init)
     counters = [tirx.Var(f"{axis.var.name}_loop", axis.var.ty) for axis in axes]
     loops: Any = SBlockRealize(counters, tirx.const(True, "bool"), block)
     for counter, axis in zip(reversed(counters), reversed(axes), strict=True):

@@ -13,7 +13,8 @@ from tvm_ffi import structural_equal
 from topi_ext.ir import loads_of
 from topi_ext.schedule.blocks import child_blocks, inline_small, is_reduction, open_schedule
 from topi_ext.schedule.cpu.loops import LoopNest
-from topi_ext.schedule.inlining import inlined, is_shared, only_block
+from topi_ext.schedule.inlining import inlined, only_block
+from topi_ext.schedule.sharing import is_shared
 
 
 def named(shape: tuple[Any, ...], compute: Callable[..., Any], name: str) -> te.Tensor:

@@ -1,12 +1,15 @@
-"""Elementwise blocks over fewer and longer axes: those that lie as one in all tensors are one, in views.
+"""Blocks over fewer and longer axes: those that lie as one in all tensors are one, in views.
 
 A vector that crosses the end of a row has indices that are quotients and remainders of its place. TVM adds
 them up to the place again as long as it sees that they are of the same number; where a vector divides the
 elements of an image, of several images, it does not, and loads and stores elements one by one. Where it may
-not cross, because one of the tensors lies otherwise, short rows are joined to those that lie alike, which are
-made of more whole vectors. All other blocks keep their axes, by which they may become parts of longer rows.
+not cross, because one of the tensors lies otherwise, or because sums over other axes have rows by which they
+are summed, short rows are joined to those that lie alike, which are made of more whole vectors. All other
+blocks keep their axes, by which they may become parts of longer rows.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -17,9 +20,10 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm_ffi import structural_map
 
 from topi_ext.extents import fixed, is_one
-from topi_ext.ir import holds, loads_of, substitute, uses
+from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one, tensor_of
-from topi_ext.schedule.nests import is_plain, nest_of, nested_block, nests_of, with_nests
+from topi_ext.schedule.cpu.reductions import runs_along
+from topi_ext.schedule.nests import nest_of, nested_block, nests_of, with_nests
 
 ENOUGH_ROWS = 64
 """Rows that threads can share evenly enough."""
@@ -30,20 +34,54 @@ MOST_OF_FEW = 1 << 14
 _Place = tuple[Any, tuple[int, ...]]
 """A tensor, and which dimensions of more than one element, counted from the last, begin one of its view."""
 
+_Groups = list[list[tirx.IterVar]]
+"""The spatial axes of a block in order, those together that become one."""
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """A block of one store without its spatial axes of one element: what may be joined."""
+
+    node: SBlock
+    store: tirx.BufferStore
+    init: tirx.BufferStore | None
+    spatial: list[tirx.IterVar]
+    reduced: list[tirx.IterVar]
+
+    def accesses(self) -> list[Any]:
+        """Its loads and its store."""
+        return [*loads_of(self.store), self.store]
+
 
 def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
-    """The function with such axes joined in blocks that read and write its parameters by them.
+    """The function with such axes joined in blocks that gain by it, and in all that share a temporary.
 
-    ``lanes`` are those of a vector, which divides what is joined beside symbolic axes.
+    ``lanes`` are those of a vector, which divides what is joined beside symbolic axes. A temporary gets the
+    shape by which all of its blocks can use it.
     """
     if not isinstance(func.body, SBlockRealize):
         return func
+    temporaries, nests = func.body.block.alloc_buffers, nests_of(func)
+    blocks = [_flat_block(nest) for nest in nests]
+    gaining = [block is not None and _gains(block, lanes) for block in blocks]
+    if not any(gaining):
+        return func
+    groups = _agreed(blocks, nests, temporaries, lanes)
+    moved = _with_sharers(blocks, groups, gaining, temporaries)
     views: dict[_Place, Any] = {}
-    nests = [_flat_nest(nest, func.body.block.alloc_buffers, lanes, views) for nest in nests_of(func)]
+    joined = [
+        _joined_nest(block, own, views) if block is not None and place in moved else nest
+        for place, (nest, block, own) in enumerate(zip(nests, blocks, groups, strict=True))
+    ]
     if not views:
         return func
-    declared = [tirx.DeclBuffer(view, data=tensor.data) for (tensor, _), view in views.items()]
-    return with_nests(func, [*declared, *nests])
+    reshaped = {tensor: view for (tensor, _), view in views.items() if holds(temporaries, tensor)}
+    declared = [
+        tirx.DeclBuffer(view, data=tensor.data)
+        for (tensor, _), view in views.items()
+        if tensor not in reshaped
+    ]
+    return with_nests(func, [*declared, *joined], [reshaped.get(tensor, tensor) for tensor in temporaries])
 
 
 def lies_as_result(block: SBlock) -> bool:
@@ -84,38 +122,101 @@ def _without_loads(value: Any) -> Any:
     return structural_map(value, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
 
 
-def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]) -> Any:
-    """The nest with joined axes, whose views are added to ``views``; or as it is."""
+def _flat_block(nest: Any) -> _Flat | None:
+    """What of a nest may be joined; None for one of several blocks, stores or conditions."""
     realize = nested_block(nest)
-    block = None if realize is None else realize.block
-    if block is None or not isinstance(block.body, tirx.BufferStore) or not is_plain(block):
-        return nest
-    ones = {axis.var: _number(0, axis.var) for axis in block.iter_vars if is_one(axis.dom.extent)}
-    axes = [axis for axis in block.iter_vars if axis.var not in ones]
-    if not axes or (lies_as_result(block) and not _is_mixed(axes, lanes)):
-        return nest
-    if (fixed(axes[-1].dom.extent) or lanes) % lanes == 0:
-        # Rows of whole vectors are long enough, and may be parts of longer ones.
-        return nest
-    store = substitute(block.body, ones)
-    groups = _groups(store, axes, lanes)
-    if len(groups) == len(axes):
-        return nest
-    joined = [axis.var for group in groups if len(group) > 1 for axis in group]
-    kept = [access for access in (*loads_of(store), store) if holds(temporaries, tensor_of(access))]
-    if any(uses(index, axis) for access in kept for index, _ in dimensions_of(access) for axis in joined):
-        return nest
-    by_axis = {group[0].var: (group, _joined(group)) for group in groups if len(group) > 1}
-    all_axes = [by_axis[group[0].var][1] if len(group) > 1 else group[0] for group in groups]
+    if realize is None or fixed(realize.predicate) != 1:
+        return None
+    block = realize.block
+    if not isinstance(block.body, tirx.BufferStore):
+        return None
+    kinds = [axis.iter_type for axis in block.iter_vars]
+    count = kinds.count(tirx.IterVar.DataPar)
+    if kinds != [tirx.IterVar.DataPar] * count + [tirx.IterVar.CommReduce] * (len(kinds) - count):
+        return None
+    if any(fixed(axis.dom.min) != 0 for axis in block.iter_vars):
+        return None
+    ones = {axis.var: _number(0, axis.var) for axis in block.iter_vars[:count] if is_one(axis.dom.extent)}
+    spatial = [axis for axis in block.iter_vars[:count] if axis.var not in ones]
+    if not spatial or not (block.init is None or isinstance(block.init, tirx.BufferStore)):
+        return None
+    init = None if block.init is None else substitute(block.init, ones)
+    return _Flat(block, substitute(block.body, ones), init, spatial, list(block.iter_vars[count:]))
+
+
+def _gains(block: _Flat, lanes: int) -> bool:
+    """Would longer rows serve a block?
+
+    Rows of whole vectors are long enough, and may be parts of longer ones.
+    """
+    if (fixed(block.spatial[-1].dom.extent) or lanes) % lanes == 0:
+        return False
+    if block.reduced:
+        return not runs_along(block.node, block.reduced[-1].var)
+    return not lies_as_result(block.node) or _is_mixed(block.spatial, lanes)
+
+
+def _agreed(blocks: Sequence[_Flat | None], nests: list[Any], temporaries: Any, lanes: int) -> list[_Groups]:
+    """The groups of the axes of each block, such that all join the same dimensions of a temporary."""
+    begins: dict[Any, set[int]] = {tensor: set() for tensor in temporaries}
+    for block, nest in zip(blocks, nests, strict=True):
+        for access in (*loads_of(nest), *nodes_of(nest, tirx.BufferStore)) if block is None else ():
+            if holds(temporaries, tensor_of(access)):
+                begins[tensor_of(access)] |= {-1 - place for place in range(len(dimensions_of(access)))}
+    while True:
+        groups = [[] if block is None else _groups(block, lanes, begins) for block in blocks]
+        before = {tensor: set(starts) for tensor, starts in begins.items()}
+        for block, own in zip(blocks, groups, strict=True):
+            for access in [] if block is None else block.accesses():
+                if holds(temporaries, tensor_of(access)):
+                    begins[tensor_of(access)] |= {start for start, _, _ in _merged(access, _by_axis(own))}
+        if begins == before:
+            return groups
+
+
+def _with_sharers(
+    blocks: Sequence[_Flat | None], groups: list[_Groups], gaining: list[bool], temporaries: Any
+) -> set[int]:
+    """The places of blocks to join: those that gain, and those that use a temporary which these reshape."""
+    reshaping = [
+        []
+        if block is None
+        else [
+            tensor_of(access)
+            for access in block.accesses()
+            if holds(temporaries, tensor_of(access))
+            and len(_merged(access, _by_axis(own))) < len(dimensions_of(access))
+        ]
+        for block, own in zip(blocks, groups, strict=True)
+    ]
+    moved = {
+        place
+        for place, (block, own) in enumerate(zip(blocks, groups, strict=True))
+        if block is not None and gaining[place] and len(own) < len(block.spatial)
+    }
+    while True:
+        tensors = [tensor for place in moved for tensor in reshaping[place]]
+        sharers = {place for place, own in enumerate(reshaping) if any(holds(tensors, one) for one in own)}
+        if sharers <= moved:
+            return moved
+        moved |= sharers
+
+
+def _joined_nest(block: _Flat, groups: _Groups, views: dict[_Place, Any]) -> Any:
+    """The nest of a block with joined axes, whose views are added to ``views``."""
+    by_axis = _by_axis(groups)
+    axes = [by_axis[group[0].var][1] if len(group) > 1 else group[0] for group in groups]
 
     def loaded(load: TensorLoad) -> Any:
-        if not any(uses(load, axis) for axis in joined):
-            return load
-        return tirx.BufferLoad(*_moved(load, by_axis, views))
+        return tirx.BufferLoad(*_moved(load, by_axis, views)) if _is_joined(load, by_axis) else load
 
-    value = structural_map(store.value, (TensorLoad, loaded))
-    buffer, indices = _moved(store, by_axis, views)
-    return nest_of(all_axes, tirx.BufferStore(buffer, value, indices), buffer, block.name_hint)[1]
+    def stored(store: tirx.BufferStore) -> tirx.BufferStore:
+        buffer, indices = _moved(store, by_axis, views)
+        return tirx.BufferStore(buffer, structural_map(store.value, (TensorLoad, loaded)), indices)
+
+    init = None if block.init is None else stored(block.init)
+    body = stored(block.store)
+    return nest_of([*axes, *block.reduced], body, body.buffer, block.node.name_hint, init)[1]
 
 
 def _is_mixed(axes: list[tirx.IterVar], lanes: int) -> bool:
@@ -125,23 +226,39 @@ def _is_mixed(axes: list[tirx.IterVar], lanes: int) -> bool:
     return len(known) < len(sizes) or any(prod(known[place:]) % lanes == 0 for place in range(1, len(known)))
 
 
-def _groups(store: tirx.BufferStore, axes: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
-    """The axes in order, those together that become one."""
-    value = _without_loads(store.value)
+def _groups(block: _Flat, lanes: int, begins: dict[Any, set[int]]) -> _Groups:
+    """The spatial axes of a block in order, those together that become one.
+
+    None are joined across the dimensions at which a temporary ``begins`` a new one.
+    """
+    value = _without_loads(block.store.value)
+    axes = block.spatial
     sizes = [fixed(axis.dom.extent) for axis in axes]
-    groups: list[list[tirx.IterVar]] = []
+    groups: _Groups = []
     for place in reversed(range(len(axes))):
         axis, row = axes[place], groups[0] if groups else []
         outside, inside = (prod(size or 1 for size in part) for part in (sizes[:place], sizes[place:]))
         few = place > 0 and outside < ENOUGH_ROWS and inside > MOST_OF_FEW
-        alone = not row or not sizes[place] or few or uses(value, axis.var)
-        if not alone and lie_as_one(store, axis.var, row[0].var, fixed(row[0].dom.extent)):
+        alone = (
+            not row or not sizes[place] or few or uses(value, axis.var) or _begins(block, row[0].var, begins)
+        )
+        if not alone and lie_as_one(block.store, axis.var, row[0].var, fixed(row[0].dom.extent)):
             groups[0] = [axis, *row]
         else:
             groups.insert(0, [axis])
     if None in sizes:
         return [part for group in groups for part in _whole_vectors(group, lanes)]
     return groups
+
+
+def _begins(block: _Flat, axis: tirx.Var, begins: dict[Any, set[int]]) -> bool:
+    """Must a dimension that ``axis`` indexes be the first one of its view?"""
+    for access in block.accesses():
+        dimensions = dimensions_of(access)
+        for place, (index, _) in enumerate(dimensions):
+            if uses(index, axis) and place - len(dimensions) in begins.get(tensor_of(access), ()):
+                return True
+    return False
 
 
 def _whole_vectors(group: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
@@ -158,12 +275,21 @@ def _joined(group: list[tirx.IterVar]) -> tirx.IterVar:
     return tirx.IterVar(span, tirx.Var(variable.name, variable.ty), tirx.IterVar.DataPar)
 
 
-def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
-    """The view of a tensor, and its indices there."""
-    indices, extents, starts = [], [], []
-    tensor, left = tensor_of(access), dimensions_of(access)
+def _by_axis(groups: _Groups) -> dict[Any, tuple[list[tirx.IterVar], tirx.IterVar]]:
+    """Of each group of several axes, by the variable of its first one: the group, and the axis for all."""
+    return {group[0].var: (group, _joined(group)) for group in groups if len(group) > 1}
+
+
+def _is_joined(access: Any, by_axis: dict[Any, Any]) -> bool:
+    return any(uses(index, axis) for index in access.indices for axis in by_axis)
+
+
+def _merged(access: Any, by_axis: dict[Any, Any]) -> list[tuple[int, Any, Any]]:
+    """Of each dimension of a view: which of the tensor's begins it, counted from the last; index; extent."""
+    merged = []
+    left = dimensions_of(access)
     while left:
-        starts.append(-len(left))
+        start = -len(left)
         index, extent = left.pop(0)
         first = next((axis for axis in by_axis if uses(index, axis)), None)
         if first is not None:
@@ -172,12 +298,17 @@ def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tu
             index = joined.var + sym.Analyzer().simplify(index - first) * inner
             extent = extent * inner
             del left[: len(group) - 1]
-        indices.append(index)
-        extents.append(extent)
-    place = tensor, tuple(starts)
+        merged.append((start, index, extent))
+    return merged
+
+
+def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
+    """The view of a tensor, and its indices there."""
+    tensor, merged = tensor_of(access), _merged(access, by_axis)
+    place = tensor, tuple(start for start, _, _ in merged)
     if place not in views:
-        views[place] = tirx.decl_buffer(extents, tensor.dtype, tensor.name)
-    return views[place], indices
+        views[place] = tirx.decl_buffer([extent for _, _, extent in merged], tensor.dtype, tensor.name)
+    return views[place], [index for _, index, _ in merged]
 
 
 def _number(value: int, like: tirx.Var) -> Any:

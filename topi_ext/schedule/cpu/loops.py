@@ -32,9 +32,10 @@ from topi_ext.schedule.cpu.reductions import (
     start_before,
 )
 from topi_ext.schedule.cpu.rule import ProcessorRule
-from topi_ext.schedule.inlining import inlined, is_shared
+from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.loop_peeling import apply_peeling
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
+from topi_ext.schedule.sharing import is_shared, with_shared_parts
 from topi_ext.schedule.vector_remainders import apply_remainders, mark_remainder
 from topi_ext.schedule.work import block_cycles
 
@@ -67,7 +68,7 @@ class LoopNest(ProcessorRule):
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for a function without blocks, e.g. one lowered by hand, which is compiled as it is."""
         lanes = processor.lanes(4)
-        sch = open_schedule(flattened(inlined(func), lanes))
+        sch = open_schedule(flattened(with_shared_parts(inlined(func)), lanes))
         for block in child_blocks(sch):
             arrange_block(sch, block, lanes, processor.parallel_cycles)
         for block in child_blocks(sch):

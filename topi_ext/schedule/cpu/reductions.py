@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.divisors import divisors, largest_divisor
-from topi_ext.extents import fixed
+from topi_ext.extents import fixed, size_of
 from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
 from topi_ext.schedule.cpu.coalescing import lie_as_one
@@ -31,6 +31,9 @@ FEW_PARTS = 8
 
 MOST_PARTS = 16
 """Parts for threads of a reduction to a single element."""
+
+MOST_REPEATED = 1.1
+"""The share of columns that may be reduced once or twice, where the last ones overlap."""
 
 LAST_LANES = 4
 """The most partial results that are reduced one by one; more are first reduced to as many."""
@@ -178,9 +181,11 @@ def _cut(
         else:
             # A short row of a temporary was just computed, and is in registers vector by vector.
             longest = lanes if how.rows and _is_of_temporary(sch, node) else 2 * lanes
-            whole = next((size for size in (longest, lanes, lanes // 2, 4) if row % size == 0), 0)
+            all_reduced = prod(extent or 1 for extent in extents[len(spatial) :])
+            sizes = (longest, lanes, lanes // 2, LAST_LANES)
+            whole = next((size for size in sizes if row % size == 0 and all_reduced >= 2 * size), 0)
             width = lanes if whole < lanes and row >= REMAINDER_FROM * lanes else whole
-        if width < 4 or prod(extent or 1 for extent in extents[len(spatial) :]) < 2 * width:
+        if width < LAST_LANES:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
         if row % width:
@@ -236,7 +241,7 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
         *shared, last = spatial
         spatial, row = shared, [last]
     elif extent is not None and extent > 1 and len(spatial) > how.rows:
-        width = extent if extent <= MAXIMUM_VECTOR and extent % 4 == 0 else how.lanes
+        width = _columns(sch, spatial, extent, how)
         if extent >= width:
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
@@ -253,6 +258,26 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
     if vector is not None:
         sch.vectorize(vector)
     sch.decompose_reduction(block, reduction[0])
+
+
+def _columns(sch: Schedule, spatial: list[Any], extent: int, how: Arrangement) -> int:
+    """How many neighbours of ``extent``, the innermost of the ``spatial`` loops, are reduced together.
+
+    What is read of one after another lies together, unlike what one of them reads. Several vectors may
+    overlap a little, though not where this would leave all of them to one thread, and threads need parts.
+    """
+    if extent <= MAXIMUM_VECTOR:
+        return extent if extent % 4 == 0 else how.lanes
+    rows = size_of([sch.get(loop).extent for loop in spatial[:-1]]) or FEW_PARTS
+    for width in range(MAXIMUM_VECTOR, how.lanes, -how.lanes):
+        parts = ceil(extent / width)
+        shared = not how.parallel or parts * rows >= FEW_PARTS
+        if shared and (
+            extent % width == 0
+            or (parts * width <= MOST_REPEATED * extent and not (how.parallel and _is_alone(sch, spatial)))
+        ):
+            return width
+    return how.lanes
 
 
 def _lies_in_rows(node: Any, place: int) -> bool:

@@ -26,9 +26,9 @@ from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.dynamic_tiles import either
-from topi_ext.schedule.inlining import is_shared
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import one_loop
+from topi_ext.schedule.sharing import is_shared
 from topi_ext.schedule.work import block_cycles
 
 _WIDTH = 4

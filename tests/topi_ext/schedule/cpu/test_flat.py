@@ -18,7 +18,7 @@ Compute = Callable[..., Any]
 
 
 def extents(compute: Compute, *shapes: tuple[Any, ...]) -> list[Any]:
-    """The extents of the loops of a function of tensors of these shapes."""
+    """The extents of the loops of a function of tensors of these shapes, those of its last block first."""
     tensors = [te.placeholder(shape, "float32", name=f"x{place}") for place, shape in enumerate(shapes)]
     func = flattened(prim_func([*tensors, compute(*tensors)]), LANES)
     return [
@@ -48,14 +48,43 @@ N = tirx.Var("n", "int64")
         (topi.nn.relu, [(2, N, 16)], [2, "n", 16]),
         (topi.nn.relu, [(0, 3, 5)], [0, 3, 5]),
         (topi.nn.relu, [(1, 1, 5)], [1, 1, 5]),
+        (lambda x: topi.sum(x, 1), [(2, 8, 3, 5)], [2, 15, 8]),
+        (lambda x: topi.sum(x, 1, True), [(2, 8, 3, 5, 7)], [2, 105, 8]),
+        (lambda x: topi.max(x, [1, 2]), [(2, 8, 3, 5, 7)], [2, 35, 8, 3]),
+        (lambda x: topi.sum(x, 1), [(2, 8, 3, 16)], [2, 3, 16, 8]),
+        (lambda x: topi.sum(x, 3), [(2, 8, 3, 5)], [2, 8, 3, 5]),
     ],
     ids=[
         *("one", "two", "scalar", "seen", "vectors", "image", "slice", "broadcast"),
         *("transposed", "triangle", "batch", "odd", "row", "empty", "ones"),
+        *("channels", "volumes", "several", "whole vectors", "along rows"),
     ],
 )
 def test_what_is_flat(compute: Compute, shapes: list[tuple[Any, ...]], loops: list[Any]) -> None:
     assert extents(compute, *shapes) == loops
+
+
+def mean_of_channels(x: te.Tensor) -> te.Tensor:
+    return topi.divide(topi.sum(x, 1, True), float(int(x.shape[1])))
+
+
+def test_what_shares_a_temporary_agrees_on_its_rows() -> None:
+    """Its mean could be one row, but its sum is one of each image."""
+    assert extents(mean_of_channels, (2, 8, 3, 5)) == [2, 15, 2, 15, 8]
+
+
+def test_a_temporary_that_is_shifted_keeps_its_rows() -> None:
+    def shifted(x: te.Tensor) -> te.Tensor:
+        total = topi.sum(x, 1)
+        return te.compute((2, 3, 4), lambda n, i, j: total[n, i, j] - total[n, i, j + 1])
+
+    assert extents(shifted, (2, 8, 3, 5)) == [2, 3, 4, 2, 3, 5, 8]
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 3, 5), (3, 40, 14, 14), (2, 7, 3, 5, 9), (1, 20, 7, 7)])
+def test_means_over_channels(shape: tuple[int, ...]) -> None:
+    data = data_of(*shape)
+    check_loops([data], mean_of_channels, data.mean(1, keepdims=True), False)
 
 
 @pytest.mark.parametrize("shape", [(2, 160, 14, 14), (3, 16, 7, 7), (8, 5, 4, 12)])

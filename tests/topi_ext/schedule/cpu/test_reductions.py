@@ -124,6 +124,8 @@ def test_nothing_is_reduced_to_what_results_begin_with(
         ((3, 1), 1, False),
         ((4, 10), -1, True),
         ((2, 1000), -1, True),
+        ((40, 16), -1, False),
+        ((9, 32), -1, True),
     ],
 )
 def test_softmax(shape: tuple[int, ...], axis: int, logarithm: bool, symbolic: bool) -> None:
@@ -175,7 +177,31 @@ def test_columns_that_fill_no_vector_are_shared_without_conditions(columns: int,
     assert ("T.parallel(1)" not in script) == shared
 
 
-@pytest.mark.parametrize("columns", [17, 37, 61, 97])
+@pytest.mark.parametrize(
+    ("columns", "cores", "together"),
+    [
+        (768, 1, 64),
+        (768, 2, 64),
+        (196, 1, 16),
+        (800, 1, 64),
+        (800, 2, 32),
+        (147, 1, 32),
+        (147, 2, 16),
+        (784, 2, 16),
+        (320, 2, 32),
+    ],
+)
+def test_columns_are_reduced_in_several_vectors(columns: int, cores: int, together: int) -> None:
+    """Threads share them where they divide the columns, and only as long as there are parts for them."""
+    target = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": cores})
+    data = te.placeholder((3000 if cores > 1 else 20, columns))
+    func = scheduled_by(LoopNest(), prim_func([data, topi.sum(data, [0])]), target).mod["main"]
+    vectors: list[tirx.For] = []
+    structural_walk(func.body, (tirx.For, vectors.append))
+    assert {int(loop.extent) for loop in vectors if loop.kind == tirx.ForKind.VECTORIZED} == {together}
+
+
+@pytest.mark.parametrize("columns", [17, 37, 61, 97, 790])
 def test_many_rows_are_summed_to_columns_that_fill_no_vector(columns: int) -> None:
     data = data_of(3000, columns)
     check_loops([data], lambda x: topi.max(x, [0]), data.max(0), False)
