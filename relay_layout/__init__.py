@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from relay_layout.compiler import CompiledModel, Conversion, compile, convert
+    from relay_layout.environment.versions import __version__
     from relay_layout.errors import RelayLayoutError
     from relay_layout.explainer import explain
     from relay_layout.frontend import from_onnx, from_tflite, from_torch
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from relay_layout.relax_pipeline import pipeline
     from relay_layout.rewrite.convert_layout import ConvertLayout
     from relay_layout.runtime.session import Session, load
-    from relay_layout.versions import __version__
 
 _HOMES = {
     "CompiledModel": "compiler",
@@ -38,7 +38,7 @@ _HOMES = {
     "from_onnx": "frontend",
     "from_tflite": "frontend",
     "from_torch": "frontend",
-    "__version__": "versions",
+    "__version__": "environment.versions",
     "load": "runtime.session",
     "pipeline": "relax_pipeline",
 }
@@ -67,8 +67,8 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'relay_layout' has no attribute '{name}'")
     from importlib import import_module
 
-    from relay_layout.versions import needed_packages
-    from relay_layout.without_torch import without_torch
+    from relay_layout.environment.versions import needed_packages
+    from relay_layout.environment.without_torch import without_torch
 
     with needed_packages(), without_torch():
         return getattr(import_module(f"relay_layout.{_HOMES[name]}"), name)

@@ -24,9 +24,12 @@ from relay_layout.artifact import (
 from relay_layout.artifact.placement import shared
 from relay_layout.bodies import name_inside
 from relay_layout.choice.plan import LayoutPlan
+from relay_layout.environment.one_at_a_time import one_at_a_time
+from relay_layout.environment.versions import __version__
 from relay_layout.errors import TargetError
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph.border import size_conditions
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.lower.body_lowering import Lowered, symbol_of
 from relay_layout.lower.index_limits import index_limits
 from relay_layout.lower.kernel_calls import (
@@ -39,12 +42,10 @@ from relay_layout.lower.kernel_calls import (
 from relay_layout.lower.library.link import link_command
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
-from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.report.choices import model_report, target_report
 from relay_layout.report.files import check_report_path, write_report
 from relay_layout.report.kernels import described_calls, plain
 from relay_layout.report.schema import Target
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.rewrite.convert_layout import ConversionReport
@@ -52,7 +53,6 @@ from relay_layout.runtime.session import Session
 from relay_layout.targets import BuildTarget, TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
 from relay_layout.tensor_specs import Border, border_of, tensor_specs
-from relay_layout.versions import __version__
 
 SOURCES = ("tuned", "modelled", "default", "fallback")
 """Where kernels of convolutions and poolings come from, in the order in which a report counts them."""
@@ -190,7 +190,7 @@ def compile(
     a list of targets, the least demanding first: the result then holds code for each, and a machine that
     loads it takes the last one that it can run. ``report`` is a file ending in .html or .json for what was
     chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Threads take
-    turns (:mod:`relay_layout.one_at_a_time`); networks run meanwhile. Raises subclasses of
+    turns (:mod:`relay_layout.environment.one_at_a_time`); networks run meanwhile. Raises subclasses of
     :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)

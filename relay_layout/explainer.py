@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from relay_layout.choice.plan import LayoutPlan, rename_inside
 from relay_layout.choice.solver import status_of_all
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.explanation.explanation import Explanation, NodeExplanation, difference
 from relay_layout.explanation.facts import OperatorFact
 from relay_layout.explanation.finding import place_of
@@ -13,8 +14,7 @@ from relay_layout.explanation.reader import PlanReader
 from relay_layout.explanation.reasons import COSTS_MORE, DOUBTFUL
 from relay_layout.frontend import Model, Params, load_model
 from relay_layout.graph import Node
-from relay_layout.one_at_a_time import one_at_a_time
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.conversion import inference_form
 from relay_layout.rewrite.convert_layout import parts, planned
 from relay_layout.targets import TargetLike, resolve_target

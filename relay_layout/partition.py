@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal, structural_map
 
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import LayoutError, VerificationError
 from relay_layout.graph import build_graph
 from relay_layout.graph.border import dimension_letters
@@ -29,7 +30,6 @@ from relay_layout.ir import (
     with_functions,
 )
 from relay_layout.layout import Layout
-from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
 

@@ -2,9 +2,9 @@
 
 import tvm
 
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.lower.passes import machine_passes
 from relay_layout.lower.stages import lower, plan_memory
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.targets import TargetLike, require_cpu, resolve_target

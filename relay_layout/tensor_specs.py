@@ -13,8 +13,8 @@ from relay_layout.errors import ModelError
 from relay_layout.graph import build_graph
 from relay_layout.graph.border import dimension_letters, input_names, memory_orders, output_names, size_bounds
 from relay_layout.ir import fields_of, shape_of
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.quantization.border import quantized_border
-from relay_layout.request import LayoutRequest
 
 
 @dataclass(frozen=True)

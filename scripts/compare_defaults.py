@@ -24,7 +24,8 @@ from relay_layout.targets.records import recorded_kernels
 from relay_layout.tuning.tasks import describe
 from topi_ext.knobs import Knobs, knobs_from_dict
 from topi_ext.spaces.convolution import cheapest
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 BOUND = 1.3
 """The mean time of defaults over that of tuned kernels."""

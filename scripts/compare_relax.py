@@ -23,8 +23,8 @@ from tvm import relax
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from relay_layout.graph import build_graph
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.models import build, names, to_relax
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
 from tests import layout_graphs

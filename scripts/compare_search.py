@@ -30,7 +30,7 @@ from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.records.record import TuningRecord
 from topi_ext.tune.search import ModelSearch, RandomSearch
 from topi_ext.tune.tuner import TuneProgress, Tuner
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 EVERYTHING = 1 << 30
 

@@ -19,7 +19,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.choice import plan
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite import convert_layout as conversion
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target

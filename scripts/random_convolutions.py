@@ -27,7 +27,7 @@ from relay_layout.layout.transform import apply
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets import CpuTarget, TargetOffers, require_cpu, resolve_target
 from relay_layout.tuning.tasks import describe, module_workloads
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 BOUND = 2.0
 """Our time over oneDNN's that no convolution may exceed."""

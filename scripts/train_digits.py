@@ -1,7 +1,7 @@
 """Train the small residual network of tests/data/digits and write it with its held-out images.
 
 The data are scikit-learn's digits: 1,797 images of 8x8 pixels with values 0 to 16. The network is one
-`relay_layout.models.Network`; torch trains the parameters of its nodes, and the same description is
+``relay_layout.models.Network``; torch trains the parameters of its nodes, and the same description is
 exported to ONNX with BatchNormalization kept. On one machine the result is the same at every run.
 
 Writes into the output folder:
@@ -88,7 +88,7 @@ def load_split() -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.i
 def forward(
     network: Network, tensors: dict[str, torch.Tensor], images: torch.Tensor, *, training: bool
 ) -> torch.Tensor:
-    """The network's logits, computed by torch from `tensors`; training updates the running statistics."""
+    """The network's logits, computed by torch from ``tensors``; training updates the running statistics."""
     values = {network.inputs[0].name: images}
     for node in network.nodes:
         inputs = [values[name] for name in node.inputs]

@@ -19,8 +19,8 @@ from relay_layout.errors import VerificationError
 from relay_layout.explanation.reasons import not_converted
 from relay_layout.graph import Node, build_graph
 from relay_layout.layout import Layout
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Signature, unchanged
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import Rewritten, rewrite
 from relay_layout.targets import OperatorView, Requirement, resolve_target

@@ -18,8 +18,8 @@ from tvm import relax
 from relay_layout.choice.solver import Solution
 from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Signature, Wanted, table_rule, unchanged
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import TargetOffers, resolve_target

@@ -17,9 +17,9 @@ import tuning_logs
 from relay_layout.artifact import container
 from relay_layout.bench import history
 from relay_layout.deployment import description
+from relay_layout.environment.host import gpu_architecture
 from relay_layout.errors import InputError
 from relay_layout.frontend.onnx import operators
-from relay_layout.host import gpu_architecture
 from relay_layout.ops import TABLE
 from relay_layout.relay.callbacks import reset
 from relay_layout.relay.mixed_precision import MIXED

@@ -28,7 +28,7 @@ FOUNDATIONS = {
         *_BASE,
         "relay_layout.graph",
         "relay_layout.ops",
-        "relay_layout.host",
+        "relay_layout.environment",
         "topi_ext",
         "tuning_logs",
     ),

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from topi_ext.family import Machine, Workload, family_of
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.spaces.any_size import any_size_knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 class Records(Protocol):

@@ -14,9 +14,9 @@ from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs, check_winograd
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.knobs import knobs_from_dict
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.convolution import cheapest, estimated_cycles, knob_space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 Workload = ConvolutionWorkload | GemmConvolution | DepthwiseConvolution
 """What a kernel with knobs computes: :class:`ConvolutionWorkload` on CPUs, the other two on GPUs."""

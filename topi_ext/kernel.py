@@ -11,8 +11,9 @@ from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.winograd import schedule_winograd
-from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_facts import tiled_channels
+from topi_ext.workloads.convolution import PLANES, ConvolutionWorkload
+from topi_ext.workloads.facts import tiled_channels
+from topi_ext.workloads.separable import SeparableWorkload
 
 
 def kernel_arguments(workload: ConvolutionWorkload, knobs: Knobs) -> list[tuple[tuple[int, ...], str]]:

@@ -9,8 +9,8 @@ from topi_ext.codegen import amx, neon_matrices
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import WORD_BYTES, block_of, physical_axes
 from topi_ext.winograd import POINTS
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_facts import (
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import (
     DATA_LANES,
     fuses_rows,
     lanes_are_pixels,
@@ -25,6 +25,7 @@ from topi_ext.workload_facts import (
     winograd_tile_sizes,
     winograd_tiles,
 )
+from topi_ext.workloads.separable import SeparableWorkload
 
 Order = Literal["channels", "pixels"]
 PadAt = Literal["stage", "chunk"]
@@ -66,7 +67,7 @@ class ConvolutionKnobs:
 
     steps: int = 1
     """Input channels that one iteration of the reduction loads as a vector, whose lanes the multiply-adds
-    read; with 1 each element is loaded by itself (:func:`topi_ext.workload_facts.vector_steps`). With
+    read; with 1 each element is loaded by itself (:func:`topi_ext.workloads.facts.vector_steps`). With
     matrix instructions, the words per pixel that a step takes."""
 
     matrix_rows: int = 0

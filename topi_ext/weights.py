@@ -4,15 +4,15 @@ import numpy as np
 
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.winograd import transform_weight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 def fill_vectors(weight: np.ndarray, groups: int, lanes: int) -> np.ndarray:
     """``weight``, its outputs on the first axis, with zeros after those of each group.
 
     They fill vectors of ``lanes`` and are as a padded convolution takes them
-    (:attr:`topi_ext.workload.ConvolutionWorkload.padded_lanes`): the groups are an axis of their own, the
-    first, where there are several.
+    (:attr:`topi_ext.workloads.convolution.ConvolutionWorkload.padded_lanes`): the groups are an axis of their
+    own, the first, where there are several.
     """
     if groups > 1:
         return np.stack([fill_vectors(part, 1, lanes) for part in np.split(weight, groups)])

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from relay_layout import host
 from relay_layout.artifact import fields
+from relay_layout.environment import host
 from relay_layout.errors import ArtifactError, InputError
 
 _TEXTS = ("mtriple", "arch", "mcpu")

@@ -64,7 +64,7 @@ def run_bench(
     """Measure relay-layout and its peers on every model.
 
     ``models`` are label and ONNX file of each; ``input_shapes``, by input name, are for those that leave
-    dimensions open. ``peers`` are names from :data:`PEERS`, or `package.module:attribute`; all if None.
+    dimensions open. ``peers`` are names from :data:`PEERS`, or ``package.module:attribute``; all if None.
     relay-layout is always measured: ``ours`` compiles a model to an artifact, without it the worker compiles
     the ONNX file itself. Every peer has so many ``threads``, and ``seconds`` of running time on each model.
     Outputs of the same network may differ by ``tolerance``, relative to the largest. With ``any_size`` the
@@ -198,7 +198,7 @@ class _Runtimes:
             raise KeyboardInterrupt
 
     def _prepare(self, task: _Task, name: str, workers: ExitStack) -> _Prepared:
-        """Start a worker that lives as long as `workers`, and have it run the model once."""
+        """Start a worker that lives as long as ``workers``, and have it run the model once."""
         model = task.model
         if name == OURS and self.ours is not None:
             try:

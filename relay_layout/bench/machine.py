@@ -3,7 +3,7 @@
 import platform
 from typing import TypedDict
 
-from relay_layout.host import cpu_count, cpu_model
+from relay_layout.environment.host import cpu_count, cpu_model
 
 
 class Machine(TypedDict):
@@ -16,7 +16,7 @@ class Machine(TypedDict):
 
 
 def describe_machine() -> Machine:
-    """This machine; `cores` counts the logical processors that this process may use."""
+    """This machine; ``cores`` counts the logical processors that this process may use."""
     return Machine(
         cpu=cpu_model(),
         cores=cpu_count(),

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 
 def fix_input_shapes(onnx_path: Path, input_shapes: Mapping[str, Sequence[int]], directory: Path) -> Path:
-    """The model with every input dimension known: the file itself, or a copy in `directory`.
+    """The model with every input dimension known: the file itself, or a copy in ``directory``.
 
-    Dimensions come from `input_shapes`; a batch that is left open becomes 1.
+    Dimensions come from ``input_shapes``; a batch that is left open becomes 1.
 
     Raises ModelError where the file cannot be read, and InputError where a dimension other than the batch is
     open, or a given shape does not fit.
@@ -62,7 +62,7 @@ signal [N, C, L], an image [N, C, H, W], a volume [N, C, D, H, W]."""
 
 
 def open_images(onnx_path: Path, directory: Path) -> Path:
-    """A copy in `directory` of a model that takes texts, signals, images or volumes of any number and size;
+    """A copy in ``directory`` of a model that takes texts, signals, images or volumes of any number and size;
     a model that leaves dimensions open itself.
 
     Raises ModelError where the file cannot be read, and InputError where no input is one of them.

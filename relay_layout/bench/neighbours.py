@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NICENESS = 15
-"""The priority of a neighbour: what `nice` gives work that must not disturb."""
+"""The priority of a neighbour: what ``nice`` gives work that must not disturb."""
 
 _WORK = f"import os\nos.nice({NICENESS})\nwhile True: pass"
 

@@ -46,7 +46,7 @@ class Peer(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables and `--peers` call it."""
+        """What tables and ``--peers`` call it."""
 
     def missing(self) -> str | None:
         """None if its packages are installed, else what is missing and how to install it."""
@@ -192,7 +192,7 @@ def prepare_torch(onnx_path: Path, threads: int, dtype: str = "float32") -> Prep
 
 
 def prepare_tvm(onnx_path: Path, threads: int) -> Prepared:
-    """Apache TVM as it comes: its ONNX importer and `tvm.compile` for this processor."""
+    """Apache TVM as it comes: its ONNX importer and ``tvm.compile`` for this processor."""
     # The pool reads this when it starts, and without it takes half of the processors only.
     os.environ["TVM_NUM_THREADS"] = str(threads)
     import onnx
@@ -254,7 +254,7 @@ bfloat16."""
 
 
 def find_peer(name: str) -> Peer:
-    """A peer of the table, of :data:`VARIANTS`, or one of the caller's own, `package.module:attribute`.
+    """A peer of the table, of :data:`VARIANTS`, or one of the caller's own, ``package.module:attribute``.
 
     Raises InputError where there is none of this name.
     """

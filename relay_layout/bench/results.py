@@ -23,7 +23,7 @@ class PeerResult(Summary):
 
 
 class ModelResult(TypedDict):
-    """One model: a peer is either in `peers` or, with a message, in `failures`."""
+    """One model: a peer is either in ``peers`` or, with a message, in ``failures``."""
 
     model: str
     threads: int

@@ -13,10 +13,10 @@ from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Offers, Rules, Signature
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.callbacks.rules import rules_for
-from relay_layout.request import LayoutRequest
 from relay_layout.targets import (
     CONVOLUTION_AXES,
     CONVOLUTIONS,

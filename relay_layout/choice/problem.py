@@ -72,17 +72,12 @@ TransformCost = Callable[[Value, Layout, Layout], float]
 """Microseconds to transform a value from one layout to another at run time; 0 for constants."""
 
 
-def own_cost(node: Node, signature: Signature) -> float:
-    """The cost that the signature itself declares, in microseconds."""
-    return signature.cost
-
-
 def problem_of(
     graph: Graph,
     signatures: Mapping[Node, Sequence[Signature]],
     transform_cost: TransformCost,
     outputs: Mapping[Value, Layout],
-    operator_cost: OperatorCost = own_cost,
+    operator_cost: OperatorCost,
 ) -> Problem:
     """The problem of a graph: one group per node, in order, with one choice per signature.
 

@@ -19,12 +19,11 @@ from relay_layout.choice.problem import (
     Problem,
     TransformCost,
     lower_bound,
-    own_cost,
     problem_of,
     total_cost,
 )
 from relay_layout.choice.program import minimise
-from relay_layout.choice.reduction import Reduced, reduce_problem
+from relay_layout.choice.reduction import reduce_problem
 from relay_layout.choice.views import with_fewest_views
 from relay_layout.graph import Graph, Node, Value
 from relay_layout.layout import Layout
@@ -71,14 +70,13 @@ def solve(
     transform_cost: TransformCost,
     outputs: Mapping[Value, Layout],
     *,
-    operator_cost: OperatorCost = own_cost,
+    operator_cost: OperatorCost,
     time_limit: float = 30.0,
-    reduce: bool = True,
 ) -> Solution:
     """Choose one of the ``signatures`` of each node; ``outputs`` are the layouts that results must have.
 
-    ``operator_cost`` is the cost of an operator in a signature, by default the signature's own.
-    ``time_limit`` is for the integer program, in seconds. Without ``reduce`` that gets the whole problem.
+    ``operator_cost`` is the cost of an operator in a signature. ``time_limit`` is for the integer program, in
+    seconds.
     """
     start = time.perf_counter()
 
@@ -87,7 +85,7 @@ def solve(
         return cost + TIE_BREAK_US if cost > 0.0 else 0.0
 
     problem = problem_of(graph, signatures, charged, outputs, operator_cost)
-    choice, status, bound = _choose(problem, start + time_limit, reduce)
+    choice, status, bound = _choose(problem, start + time_limit)
     chosen = {
         node: signatures[node][_pick(problem, place, choice[place])] for place, node in enumerate(graph.nodes)
     }
@@ -98,12 +96,12 @@ def solve(
     )
 
 
-def _choose(problem: Problem, deadline: float, reduce: bool) -> tuple[list[int], str, float]:
+def _choose(problem: Problem, deadline: float) -> tuple[list[int], str, float]:
     """A choice for each group, its status, and a lower bound of the cost of any choice."""
     if all(len(group.costs) == 1 for group in problem.groups):
         choice = [0] * len(problem.groups)
         return choice, "trivial", total_cost(problem, choice)
-    reduced = reduce_problem(problem) if reduce else Reduced(problem, ())
+    reduced = reduce_problem(problem)
     rest = reduced.problem
     if not rest.groups:
         choice = problem.choice_of(reduced.places(()))

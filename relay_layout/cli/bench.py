@@ -87,8 +87,8 @@ def run(arguments: Namespace) -> Outcome:
         return _run_layers(arguments, shapes)
     if arguments.neighbours is not None and (arguments.save is not None or arguments.against is not None):
         raise InputError("--save and --against are for a machine by itself; leave out --neighbours")
-    from relay_layout import host
     from relay_layout.bench import format_table, history
+    from relay_layout.environment import host
     from relay_layout.targets import resolve_target
 
     # Before a model is prepared for every peer.

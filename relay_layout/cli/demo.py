@@ -57,8 +57,8 @@ def run(arguments: Namespace) -> Outcome:
     """Compiles, runs, measures and compares, all in a temporary folder."""
     start = time.monotonic()
     import relay_layout
-    from relay_layout import host
     from relay_layout.bench.compare import TOLERANCE
+    from relay_layout.environment import host
     from relay_layout.models import build, export_onnx
 
     threads = arguments.threads or host.cpu_count()

@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> Outcome:
     options.check_writable("-o", output, [arguments.log])
     if os.path.exists(output) and os.path.getsize(output):
         raise InputError(f"-o: {output} exists; relay-layout log merge puts logs together")
-    from relay_layout import host
+    from relay_layout.environment import host
     from relay_layout.tuning.importing import import_log
     from topi_ext.tune.records.log import write
 

@@ -21,9 +21,9 @@ from relay_layout.cli.output import (
     write_stdout,
 )
 from relay_layout.columns import columns
+from relay_layout.environment.versions import __version__, needed_packages
+from relay_layout.environment.without_torch import without_torch
 from relay_layout.errors import InputError, RelayLayoutError, RelayLayoutWarning
-from relay_layout.versions import __version__, needed_packages
-from relay_layout.without_torch import without_torch
 from topi_ext.messages import first_line, system_message
 
 VERBS = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from relay_layout.artifact import Condition, Manifest, TensorSpec
 from relay_layout.artifact.manifest import Build, WeightEntry
 from relay_layout.artifact.target import architecture_of
-from relay_layout.host import x86_words
+from relay_layout.environment.host import x86_words
 from relay_layout.long_expressions import cut
-from topi_ext.arm_features import capability
+from topi_ext.machine.arm_features import capability
 
 VERSION = 3
 """The version of the format of the lines, which the header has as well."""

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from tvm_ffi.libinfo import find_dlpack_include_path, find_include_path, find_libtvm_ffi
 
-from relay_layout import host
 from relay_layout.artifact import Build, Content, read_artifact
 from relay_layout.artifact.placement import pieces, place
 from relay_layout.artifact.target import architecture_of, runs_on_host, system_of
 from relay_layout.deployment.description import describe
+from relay_layout.environment import host
 from relay_layout.errors import ArtifactError, InputError
 from relay_layout.runtime.cpu import runtime_libraries
 from topi_ext.files.whole_file import replaced

@@ -4,9 +4,9 @@
 ``implicit_dim_orders`` turns that back.
 """
 
+from relay_layout.dim_order_marker import order_asked, to_dim_order, without_markers
 from relay_layout.dim_orders.annotate import annotate_dim_orders
 from relay_layout.dim_orders.storing import explicit_dim_orders, implicit_dim_orders
-from relay_layout.order_marker import order_asked, to_dim_order, without_markers
 
 __all__ = [
     "annotate_dim_orders",

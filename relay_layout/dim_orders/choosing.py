@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_uppercase
 
+from relay_layout.dim_order_marker import order_asked
 from relay_layout.graph import Node, Value
 from relay_layout.ir import out_layout
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import from_dim_order
 from relay_layout.ops import TABLE, ConvolutionLayouts, Signature, Wanted, unchanged
-from relay_layout.order_marker import order_asked
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, convolution_of
 
 Order = tuple[int, ...]

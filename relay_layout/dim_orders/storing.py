@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import tvm
 
 from relay_layout.choice.solver import Solution
+from relay_layout.dim_order_marker import without_markers
 from relay_layout.dim_orders.annotate import (
     VALUES,
     WEIGHT_LAYOUTS,
@@ -18,9 +19,8 @@ from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.graph.border import DECLARED, IN_MEMORY, memory_orders
 from relay_layout.ir import function_attributes, with_main
 from relay_layout.layout import Layout
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Signature
-from relay_layout.order_marker import without_markers
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import Rewritten, rewrite
 from relay_layout.verify import verify

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from tvm import IRModule
 
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import positive_extents, unknown_input
-from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import (
     Call,

@@ -6,6 +6,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator
 
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.ir import (
     Expression,
     Extent,
@@ -16,7 +17,6 @@ from relay_layout.ir import (
     with_operands,
 )
 from relay_layout.ops import is_elementwise
-from relay_layout.polynomials import provably_equal
 
 
 class RowMutator(PyExprMutator):

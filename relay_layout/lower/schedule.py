@@ -11,8 +11,8 @@ from relay_layout.targets import BuildTarget
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.schedule.phases import share_of_products
 from topi_ext.schedule.rule import Rule
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.text import operator_of
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,5 @@ def _kernel(name: str, function: tirx.PrimFunc, rule: Rule) -> Kernel:
     operator = operator_of(workload)
     share = 1.0
     if operator in ("conv2d", "conv3d"):
-        share = share_of_products(function, ConvolutionWorkload.from_json(workload))
+        share = share_of_products(function, convolution_from_json(workload))
     return Kernel(name, operator, workload, source, choice, share)

@@ -16,7 +16,7 @@ from relay_layout.lower.memory.workspace import lift_workspace
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes
 from relay_layout.lower.schedule import schedule_functions
 from relay_layout.targets import BuildTarget
-from topi_ext.capabilities import with_capabilities
+from topi_ext.machine.capabilities import with_capabilities
 
 Progress = Callable[[str], None]
 """Called with one line per stage."""

@@ -41,7 +41,7 @@ from relay_layout.quantization.reals import (
     shifted,
     unshifted,
 )
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 _MOST_BYTES = np.iinfo("int32").max // 255
 """How many bytes have a sum in int32, whatever they are."""

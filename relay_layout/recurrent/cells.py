@@ -14,7 +14,7 @@ from tvm import relax
 
 from relay_layout.activations import activated, like
 from relay_layout.ir import Constant, Emit, Expression, constant, constant_array, shape_of
-from topi_ext.compute.recurrent.layers import Kind, Recurrence
+from topi_ext.compute.recurrent.recurrence import Kind, Recurrence
 
 State = tuple[Expression | None, ...]
 """The hidden state, and of an LSTM the cell state; None for one that is zero."""

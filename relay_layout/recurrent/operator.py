@@ -15,8 +15,8 @@ from relay_layout.ir import Constant, Expression, constant, constant_array, dtyp
 from relay_layout.own_operators import ANY_NUMBER, register_operator
 from topi_ext.compute.recurrent import layers as kernel
 from topi_ext.compute.recurrent.activations import Activation
-from topi_ext.compute.recurrent.step import OPTIONAL, Recurrence
-from topi_ext.processor import processor_of
+from topi_ext.compute.recurrent.recurrence import OPTIONAL, Recurrence
+from topi_ext.machine.processor import processor_of
 
 RECURRENT = "relay_layout.recurrent"
 
@@ -30,7 +30,7 @@ def recurrent(
 
     ``projected`` [T, B, D * gates * H] are the data by their weights, with the bias; ``weight``
     [D, H, gates * H] multiplies the hidden state. ``optional`` are some of
-    :data:`topi_ext.compute.recurrent.step.OPTIONAL`, of the shapes that
+    :data:`topi_ext.compute.recurrent.recurrence.OPTIONAL`, of the shapes that
     :func:`topi_ext.compute.recurrent.layers.recurrent` says; None is as good as none. All have one float
     dtype, but for ``lengths``, which are int32. Kernels compute float32.
     """

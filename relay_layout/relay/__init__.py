@@ -18,36 +18,33 @@ are first used.
 from importlib import import_module
 from typing import Any as _Anything
 
+from relay_layout.environment.versions import check_versions as _check_versions
 from relay_layout.relay.syntax import tree as _tree
-from relay_layout.versions import check_versions as _check_versions
 
 _check_versions()
 
 _EXPRESSION = (
-    "Any",
     "Call",
     "Constant",
     "Expr",
-    "FuncType",
     "Function",
     "GlobalVar",
     "If",
-    "IncompleteType",
     "Let",
-    "TensorType",
     "Tuple",
     "TupleGetItem",
-    "TupleType",
     "TupleWrapper",
     "Var",
     "astext",
     "const",
-    "scalar_type",
     "var",
 )
 
+_TYPE = ("Any", "FuncType", "IncompleteType", "TensorType", "TupleType", "scalar_type")
+
 _HOMES = {
     **dict.fromkeys(_EXPRESSION, "expression"),
+    **dict.fromkeys(_TYPE, "ty"),
     **dict.fromkeys(("build", "create_executor", "load_module", "optimize"), "build_module"),
     **dict.fromkeys(("load_param_dict", "save_param_dict"), "params"),
     **dict.fromkeys(("fromtext", "load_json", "parse", "parse_expr"), "reading"),
@@ -78,11 +75,12 @@ _MODULES = (
     "rpc",
     "testing",
     "transform",
+    "ty",
     "vision",
     "vm",
 )
 
-_ALIASES = {"expr": "expression", "function": "expression", "ty": "expression", "param_dict": "params"}
+_ALIASES = {"expr": "expression", "function": "expression", "param_dict": "params"}
 """Relay's modules whose names are in one of ours."""
 
 

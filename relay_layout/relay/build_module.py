@@ -14,10 +14,10 @@ from tvm import relax
 
 from relay_layout.artifact import Artifact, read_artifact, write_artifact
 from relay_layout.compiler import compile as compile_module
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import InputError, ModelError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
-from relay_layout.one_at_a_time import one_at_a_time
 from relay_layout.relay.bound_parameters import parameters_of, with_parameters
 from relay_layout.relay.building.disassembly import assembly
 from relay_layout.relay.building.results import nested, with_flat_results

@@ -18,6 +18,7 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.exporting import body_to_tree, function_to_tree, to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.importing.types import to_relay
+from relay_layout.relay.kind import Kind
 from relay_layout.relay.syntax import (
     free_variables,
     module_of_expression,
@@ -26,24 +27,16 @@ from relay_layout.relay.syntax import (
     relay_types,
     tree,
 )
+from relay_layout.relay.ty import TensorType, dtype_text, scalar_type
 
 
-class _Kind(type):
-    """Classes whose calls make nodes of the tree, and whose instances are those nodes."""
-
-    node: Anything
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.node)
-
-
-class Expr(metaclass=_Kind):
+class Expr(metaclass=Kind):
     """Any expression, for ``isinstance``."""
 
     node = tree.EXPRESSIONS
 
 
-class Var(metaclass=_Kind):
+class Var(metaclass=Kind):
     """A variable, a type optional."""
 
     node = tree.Var
@@ -54,7 +47,7 @@ class Var(metaclass=_Kind):
         return tree.Var(str(name_hint), type_annotation)
 
 
-class Constant(metaclass=_Kind):
+class Constant(metaclass=Kind):
     """A tensor with its values."""
 
     node = tree.Constant
@@ -63,7 +56,7 @@ class Constant(metaclass=_Kind):
         return tree.Constant(_array(data))
 
 
-class Call(metaclass=_Kind):
+class Call(metaclass=Kind):
     """A call of an operator, by name or as ``relay.op.get`` gives it, or of a function."""
 
     node = tree.Call
@@ -80,7 +73,7 @@ class Call(metaclass=_Kind):
         return tree.Call(op, tuple(map(as_expression, args)), given, span)
 
 
-class Tuple(metaclass=_Kind):
+class Tuple(metaclass=Kind):
     """A tuple of expressions."""
 
     node = tree.Tuple
@@ -89,7 +82,7 @@ class Tuple(metaclass=_Kind):
         return tree.Tuple(tuple(map(as_expression, fields)))
 
 
-class TupleGetItem(metaclass=_Kind):
+class TupleGetItem(metaclass=Kind):
     """One field of a tuple."""
 
     node = tree.TupleGetItem
@@ -98,7 +91,7 @@ class TupleGetItem(metaclass=_Kind):
         return tree.TupleGetItem(as_expression(tuple_value), int(index))
 
 
-class Let(metaclass=_Kind):
+class Let(metaclass=Kind):
     """``let variable = value; body``."""
 
     node = tree.Let
@@ -107,7 +100,7 @@ class Let(metaclass=_Kind):
         return tree.Let(variable, as_expression(value), as_expression(body))
 
 
-class If(metaclass=_Kind):
+class If(metaclass=Kind):
     """One of two expressions, by a scalar condition of bool."""
 
     node = tree.If
@@ -118,60 +111,13 @@ class If(metaclass=_Kind):
         return tree.If(*map(as_expression, (cond, true_branch, false_branch)))
 
 
-class GlobalVar(metaclass=_Kind):
+class GlobalVar(metaclass=Kind):
     """A reference to a function of the module."""
 
     node = tree.GlobalVar
 
     def __new__(cls, name_hint: str, type_annot: object = None) -> Anything:
         return tree.GlobalVar(str(name_hint))
-
-
-class TensorType(metaclass=_Kind):
-    """The type of a tensor; ``relay.Any()`` and symbolic extents are unknown ones."""
-
-    node = relay_types.TensorType
-
-    def __new__(cls, shape: Sequence[Anything] = (), dtype: Anything = "float32") -> Anything:
-        return relay_types.TensorType(tuple(map(_extent, shape)), dtype_text(dtype))
-
-
-class TupleType(metaclass=_Kind):
-    """The type of a tuple."""
-
-    node = relay_types.TupleType
-
-    def __new__(cls, fields: Sequence[relay_types.RelayType]) -> Anything:
-        return relay_types.TupleType(tuple(fields))
-
-
-class FuncType(metaclass=_Kind):
-    """The type of a function."""
-
-    node = relay_types.FuncType
-
-    def __new__(
-        cls, arg_types: Sequence[relay_types.RelayType], ret_type: relay_types.RelayType, *parameters: object
-    ) -> Anything:
-        return relay_types.FuncType(tuple(arg_types), ret_type)
-
-
-class Any(metaclass=_Kind):
-    """An unknown extent: ``relay.Any()`` is what shapes hold for it, None."""
-
-    node = type(None)
-
-    def __new__(cls) -> Anything:
-        return None
-
-
-class IncompleteType(metaclass=_Kind):
-    """The type of a variable that operators tell one of: what ``relay.var`` takes for no annotation, None."""
-
-    node = type(None)
-
-    def __new__(cls, kind: object = None) -> Anything:
-        return None
 
 
 class _FunctionKind(type):
@@ -321,11 +267,6 @@ def const(value: Anything, dtype: Anything = None, span: object = None) -> tree.
     return tree.Constant(array.astype(_array_dtype(dtype)))
 
 
-def scalar_type(dtype: Anything) -> relay_types.TensorType:
-    """The type of a tensor without dimensions."""
-    return relay_types.TensorType((), dtype_text(dtype))
-
-
 def _parameters(given: Sequence[Anything], body: tree.Expression) -> tuple[tree.Var, ...]:
     """Parameters as the tree has them: of a module's function the variables of the same name in the body.
 
@@ -409,31 +350,8 @@ def astext(source: Anything, show_meta_data: bool = True) -> str:
     return text if show_meta_data else text.split("\n#[metadata]", 1)[0]
 
 
-_WITHOUT_BITS = {"float": "float32", "int": "int32", "uint": "uint32"}
-"""What TVM takes names without a number of bits for."""
-
-
-def dtype_text(dtype: Anything) -> str:
-    """A dtype as text, from text (where "float" is float32, as TVM has it) or what numpy takes for one."""
-    if isinstance(dtype, str):
-        return _WITHOUT_BITS.get(dtype, str(dtype))
-    if isinstance(dtype, type | np.dtype):
-        return np.dtype(dtype).name
-    return str(dtype)
-
-
 def _array_dtype(dtype: Anything) -> str:
     return str(dtype) if isinstance(dtype, str) else dtype_text(dtype)
-
-
-def _extent(extent: Anything) -> int | None:
-    if isinstance(extent, int | np.integer):
-        return int(extent)
-    if isinstance(extent, tvm.tirx.IntImm):
-        return int(extent.value)
-    if extent is None or isinstance(extent, tvm.ir.Expr):
-        return None
-    raise TypeError(f"an extent is a number or relay.Any(), not {extent!r}")
 
 
 def _array(data: Anything) -> np.ndarray:

@@ -22,8 +22,8 @@ from relay_layout.frontend.tflite.model import module_of, parsed
 from relay_layout.graph.border import DECLARED, input_names
 from relay_layout.ir import Constant, constant_array, dtype_of, shape_of, with_body, with_main
 from relay_layout.relay.build_module import main_function
-from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.missing import refuser
+from relay_layout.relay.ty import dtype_text
 
 if TYPE_CHECKING:
     import onnx

@@ -12,6 +12,7 @@ from relay_layout.typed_json import check
 from topi_ext.files.whole_file import opened, replaced
 
 MOST_BYTES = 256 << 20
+"""The largest file that is read as a report."""
 
 FilePath = str | os.PathLike[str]
 

@@ -12,8 +12,10 @@ from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import nhwc_class, nhwc_convolution
 from topi_ext.family import Workload
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.pooling_workload import PoolingWorkload
-from topi_ext.workload import SEPARABLE, ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.pooling import PoolingWorkload
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.separable import SEPARABLE
 
 _IN_MANIFEST = ("function", "operators", "operator", "source", "multiplied", "gigaflop", "bytes")
 """What an artifact holds of a call, so that a profile can name what it timed."""
@@ -56,7 +58,7 @@ def _workload(kernel: Kernel) -> Workload | PoolingWorkload:
     if nhwc_class(kernel.operator) is not None:
         return nhwc_convolution(kernel.workload)
     if kernel.operator.startswith("conv") or kernel.operator == SEPARABLE:
-        return ConvolutionWorkload.from_json(kernel.workload)
+        return convolution_from_json(kernel.workload)
     return PoolingWorkload.from_json(kernel.workload)
 
 

@@ -26,7 +26,7 @@ from relay_layout.graph.border import (
 from relay_layout.ir import Expression, as_extent, fields_of, function_attributes, shape_of, with_main
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import dim_order
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
 from relay_layout.bodies import each_alone
+from relay_layout.dim_order_marker import without_markers
 from relay_layout.graph.uses import count_uses
 from relay_layout.ir import (
     Constant,
@@ -23,7 +24,6 @@ from relay_layout.ir import (
     simplify_bindings,
     with_attributes,
 )
-from relay_layout.order_marker import without_markers
 from relay_layout.quantization import to_integers
 from relay_layout.relay.operators import decompose
 from relay_layout.rewrite.batch_norm import without_batch_norm

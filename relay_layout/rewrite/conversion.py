@@ -2,8 +2,8 @@
 
 import tvm
 
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.relay.callbacks.conventions import names_carried
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.branch_functions import with_branch_functions
 from relay_layout.rewrite.branch_selection import with_selections
 from relay_layout.rewrite.canonicalize import canonicalize

@@ -13,11 +13,11 @@ from tvm_ffi import register_error
 from relay_layout.bodies import alone, bodies_of, name_inside, with_bodies, without_bodies
 from relay_layout.choice.plan import LayoutPlan, plan_layout, rename_inside
 from relay_layout.choice.solver import status_of_all
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import LayoutError, ModelError, TargetError, VerificationError
 from relay_layout.explanation.reasons import not_converted
 from relay_layout.ir import out_layout, with_main
-from relay_layout.one_at_a_time import one_at_a_time
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.rewrite.unblocking import with_plain_operators

@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.graph.uses import call_read_once, count_uses
 from relay_layout.ir import (
     Constant,
@@ -27,7 +28,6 @@ from relay_layout.ir import (
     shape_of,
     with_operands,
 )
-from relay_layout.polynomials import provably_equal
 
 _ROWS_RANK = 3
 """The most dimensions of a tensor whose last one is a row's, as of a batch of sequences, and not an

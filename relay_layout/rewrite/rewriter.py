@@ -10,6 +10,7 @@ from tvm_ffi import structural_map
 
 from relay_layout.choice.memory import expanded, expanded_shape, same_memory
 from relay_layout.choice.solver import Solution
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.graph import MATCH_CAST, Graph, Node, Tree, Value
 from relay_layout.ir import (
     Constant,
@@ -24,7 +25,6 @@ from relay_layout.ir import (
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.ops import Placement, Signature
-from relay_layout.polynomials import provably_equal
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 

@@ -23,7 +23,7 @@ from relay_layout.ir import (
     with_main,
 )
 from relay_layout.layout import Layout
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, DEPTHWISE
 
 _QUANTIZED = {"relay.qnn.conv2d": "qnn.conv2d", "relay.qnn.conv2d_transpose": "qnn.conv2d_transpose"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from relay_layout import host
+from relay_layout.environment import host
 from relay_layout.errors import InputError
 from relay_layout.runtime.peak import measure_peak
 from relay_layout.runtime.session import Session

@@ -11,10 +11,10 @@ from tvm import relax
 
 from relay_layout.artifact import Artifact, Build, Content, TensorSpec, check_inputs, read_artifact
 from relay_layout.artifact.functions import ALONE
+from relay_layout.environment.host import normalize_architecture
 from relay_layout.errors import ArtifactError
-from relay_layout.host import normalize_architecture
 from relay_layout.runtime.threads import WORKER_GROUP_BIG, set_own_threads
-from topi_ext.capabilities import CAPABILITIES, architecture_told, features_told
+from topi_ext.machine.capabilities import CAPABILITIES, architecture_told, features_told
 from topi_ext.tune.measuring.tracker import RemoteDevice, borrow
 
 _STORED = "stored_main"

@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm_ffi
 
-from relay_layout.host import check_threads, cpu_count
+from relay_layout.environment.host import check_threads, cpu_count
 from relay_layout.runtime.cpu import load_runtime
 from topi_ext.threads import SET_THREADS
 

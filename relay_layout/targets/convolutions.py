@@ -11,7 +11,7 @@ from relay_layout.ir import Extent, constant_array, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from topi_ext.divisors import divisors
-from topi_ext.word_forms import ByteWeight
+from topi_ext.workloads.word_forms import ByteWeight
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 """Those that have tiled kernels, and that indices in ``skip_layers`` of a request count."""

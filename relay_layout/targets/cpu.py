@@ -14,9 +14,10 @@ from relay_layout.targets.cpu_convolution_cost import cpu_convolution_us
 from relay_layout.targets.cpu_matmul_cost import cpu_matmul_us
 from relay_layout.targets.target import BuildTarget
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.processor import Processor, triple_of
-from topi_ext.word_forms import ByteWeight, bfloat16_forms, integer_forms
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.machine.architecture import triple_of
+from topi_ext.machine.processor import Processor
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import ByteWeight, bfloat16_forms, integer_forms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class CpuTarget(BuildTarget):
         in words or not, whichever the processor is fastest at; where ``any_size``, of images of any size.
 
         ``stored`` gives a weight of integers as a kernel stores it; without these, its elements are taken for
-        any (:func:`topi_ext.word_forms.integer_forms`).
+        any (:func:`topi_ext.workloads.word_forms.integer_forms`).
         """
         forms = integer_forms(workload, self.processor, weight, stored)
         return self.float_form(self._fastest(forms, any_size), any_size=any_size)

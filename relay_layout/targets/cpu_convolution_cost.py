@@ -16,7 +16,7 @@ from relay_layout.targets.convolutions import (
 )
 from relay_layout.targets.cpu_costs import CpuCosts, loops_us
 from relay_layout.targets.phases import Phases, phases_of
-from topi_ext.workload import workload_along
+from topi_ext.workloads.convolution import workload_along
 
 LAST_SHARE, BLOCKED_SHARE, FIRST_SHARE = 0.18, 0.07, 0.008
 """Shares of the multiply-add peak that loops without register tiles reach, by the layout of the result:

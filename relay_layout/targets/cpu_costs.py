@@ -7,8 +7,8 @@ from relay_layout.graph import Value
 from relay_layout.ir import size_in_bytes
 from relay_layout.targets.facts import TargetFacts
 from topi_ext.chooser import KernelChooser
-from topi_ext.word_forms import ByteWeight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import ByteWeight
 
 
 class CpuCosts(Protocol):

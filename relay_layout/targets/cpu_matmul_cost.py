@@ -7,8 +7,8 @@ from relay_layout.ir import constant_array
 from relay_layout.targets.cpu_costs import CpuCosts, loops_us
 from relay_layout.targets.matrix_products import ROWS, product_workload
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.word_forms import ByteWeight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import ByteWeight
 
 LOOPS_SHARE = 0.1
 """The share of the multiply-add peak that products of two activations reach."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm.target import codegen
 
+from relay_layout.environment.host import architecture
 from relay_layout.errors import TargetError
 from relay_layout.graph import Node, Value
-from relay_layout.host import architecture
 from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution
@@ -21,7 +21,7 @@ from topi_ext.cuda.gemm_space import LATENCY_CYCLES
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS, MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 PREFIX = "cuda-"
 """A target's name is this and an architecture: ``cuda-sm_90``."""

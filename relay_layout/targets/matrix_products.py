@@ -5,7 +5,7 @@ from typing import Any
 
 from relay_layout.ir import Extent
 from relay_layout.targets.convolutions import output_lanes
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 ROWS = {2: "WC", 3: "NWC", 4: "NHWC"}
 """The data layout of rows of a matrix as a convolution, by the rank of the tensor."""

@@ -16,7 +16,7 @@ from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import TRANSPOSED_CONVOLUTIONS, Convolution, fitting_layouts
 from topi_ext.indexing import block_of
-from topi_ext.stacked_phases import PhasesAlong, StackedPhases
+from topi_ext.workloads.stacked_phases import PhasesAlong, StackedPhases
 
 LARGEST_BLOCK = 16
 """Channels in a block of the phases of a result that has channels first; fewer where it does not divide. Of

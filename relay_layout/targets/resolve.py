@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import tvm
 from tvm.target import codegen
 
-from relay_layout.errors import TargetError
-from relay_layout.host import (
+from relay_layout.environment.host import (
     architecture,
     check_threads,
     cpu_count,
@@ -18,6 +17,7 @@ from relay_layout.host import (
     cpu_model,
     normalize_architecture,
 )
+from relay_layout.errors import TargetError
 from relay_layout.targets.arm import (
     ARM_BOARDS,
     PREFIX,
@@ -44,8 +44,8 @@ from relay_layout.targets.x86 import (
     x86_features,
 )
 from topi_ext.chooser import KernelChooser
+from topi_ext.machine.processor import processor_of
 from topi_ext.messages import json_reason, last_line
-from topi_ext.processor import processor_of
 from topi_ext.tune.records.transforms import TransformTimes
 
 TargetLike: TypeAlias = "str | Mapping[str, Any] | tvm.target.Target | BuildTarget"

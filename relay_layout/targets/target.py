@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import tvm
 
+from relay_layout.environment.host import architecture
 from relay_layout.errors import TargetError
 from relay_layout.graph import Node
-from relay_layout.host import architecture
 from relay_layout.ir import is_static
 from relay_layout.ops import ConvolutionLayouts
 from relay_layout.targets.convolutions import Convolution

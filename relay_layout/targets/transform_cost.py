@@ -10,7 +10,7 @@ from relay_layout.ir import is_static, size_in_bytes
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import equivalent_memory
 from relay_layout.targets.target import BuildTarget
-from topi_ext.transform_workload import TransformWorkload
+from topi_ext.workloads.transform import TransformWorkload
 
 PriceSource = Literal["measured", "fitted", "modelled"]
 """A recorded time of this very transform, an interpolation of recorded times, or an estimate by bytes

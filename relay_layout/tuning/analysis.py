@@ -12,7 +12,7 @@ from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.tune.models.machine_code import Analysis
 from topi_ext.tune.models.static_model import KernelModel
 from topi_ext.tune.task import Task
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 GOAL = 0.9
 """The share of the core's multiply-adds that an inner loop is to reach."""

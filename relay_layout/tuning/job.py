@@ -9,6 +9,7 @@ from typing import Any, Literal
 import tvm
 
 import tuning_logs
+from relay_layout.environment.versions import __version__
 from relay_layout.errors import InputError
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.records import check_logs
@@ -16,7 +17,6 @@ from relay_layout.tuning import tasks
 from relay_layout.tuning.measurers import least_batch
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import Turns, with_transforms
-from relay_layout.versions import __version__
 from topi_ext.tune.measuring.measurement import Measurer
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import tvm
 
-from relay_layout import host
+from relay_layout.environment import host
 from relay_layout.errors import TargetError
 from relay_layout.targets import BuildTarget, CpuTarget, CudaTarget, require_cpu
 from relay_layout.targets.cuda import PREFIX

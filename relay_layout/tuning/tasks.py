@@ -29,10 +29,12 @@ from topi_ext.cuda.workload import (
 )
 from topi_ext.family import Workload
 from topi_ext.schedule.blocks import carried_workload
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.task import Task
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.separable import SeparableWorkload
+from topi_ext.workloads.text import operator_of
+from topi_ext.workloads.transform import TransformWorkload
 
 TUNABLE = ("conv2d", "conv3d", GEMM_CONVOLUTION, DEPTHWISE_CONVOLUTION)
 """Operators of workloads whose kernels have knobs."""
@@ -109,7 +111,7 @@ def _main_workloads(module: tvm.IRModule, target: BuildTarget) -> tuple[Counter[
         if carried is None or operator_of(carried[0]) not in TUNABLE:
             continue
         kernel = described_kernel(carried[0])
-        workload = ConvolutionWorkload.from_json(carried[0]) if kernel is None else kernel[0]
+        workload = convolution_from_json(carried[0]) if kernel is None else kernel[0]
         if is_static(workload):
             found[workload] += uses
         else:

@@ -17,7 +17,7 @@ from relay_layout.lower.schedule import schedule_functions
 from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.transform_cost import transform_workload
-from topi_ext.transform_workload import TransformWorkload
+from topi_ext.workloads.transform import TransformWorkload
 
 MOST_SIZES = 5
 """Extents that are measured of all transforms between the same two layouts: a line goes through them."""

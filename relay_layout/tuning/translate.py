@@ -19,10 +19,10 @@ from relay_layout.targets.matrix_products import product_workload
 from relay_layout.targets.target_strings import description_of, is_target_string
 from relay_layout.tuning.autotvm import AutoTvmRecord, is_extent, tensor_of
 from topi_ext.dtypes import DTYPE_BYTES
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.messages import last_line
-from topi_ext.processor import Processor, processor_of
 from topi_ext.tune.space import Candidate, Space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 NEAR = 1.05
 """Knobs count as good as the best of their algorithm where their estimate is at most this much longer."""

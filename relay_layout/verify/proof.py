@@ -19,8 +19,6 @@ from relay_layout.verify.comparing import Mismatch, Provided, by_origin, same_tr
 from relay_layout.verify.contents import Contents
 from relay_layout.verify.digits import Dims, of_layout, plain, regrouped, shape_of_dims, through
 from relay_layout.verify.matching import result_dims
-from relay_layout.verify.meanings import without_meaning
-from relay_layout.verify.movement import is_lowered
 from relay_layout.verify.originals import (
     Held,
     Originals,
@@ -30,11 +28,11 @@ from relay_layout.verify.originals import (
     never,
     plain_of,
     relative,
-    root_key,
 )
 from relay_layout.verify.padded_calls import Lifted, lifted
 from relay_layout.verify.padding import Paddings
 from relay_layout.verify.symbols import extents
+from relay_layout.verify.unpaired import unpaired_problem
 
 LONGEST_ORIGIN = 6
 """How many bindings a message names as those that decided how a tensor lies."""
@@ -127,7 +125,8 @@ class Proof:
                     return
             except Mismatch as mismatch:
                 errors[old] = mismatch
-        self._fail_unpaired(node, held, errors)
+        problem = unpaired_problem(node, held, errors, self.originals, self.matched)
+        self._fail(node.name, node.operator, problem)
 
     def _adjusted(self, node: Node, held: list[Held]) -> bool:
         """Whether a call only helps to move a tensor: pads it, cuts it, or casts it there and back."""
@@ -343,51 +342,6 @@ class Proof:
                     f"tensor '{value.name}' is provided as {entry.shown} of '{original.name}'"
                     f"{by_origin(value.name, entry.origin)}, expected {promised}",
                 )
-
-    def _fail_unpaired(self, node: Node, held: Sequence[Held], errors: Mapping[Node, Mismatch]) -> None:
-        """The error about a call that means no original one: about the original one it was most likely."""
-        old = self.originals.called(node.operator, node.name) or next(
-            (
-                other
-                for other in self.originals.nodes
-                if other.operator == node.operator and other not in self.matched
-            ),
-            None,
-        )
-        if old is not None and old in errors:
-            problem = self._with_origins(errors[old], held)
-            self._fail(node.name, node.operator, problem + without_meaning(node.operator))
-        if errors:
-            unmatched = [other for other in errors if other not in self.matched]
-            error = errors[(unmatched or list(errors))[0]]
-            self._fail(node.name, node.operator, self._with_origins(error, held))
-        if old is not None and len(old.operands) == len(held):
-            for value, original in zip(node.operands, old.operands, strict=True):
-                new, expected = self._new(value), self.originals.held(original)
-                if root_key(new) != root_key(expected):
-                    found = "without elements" if new.root.is_empty else f"as '{new.root.name}'"
-                    by = by_origin(value.name, new.origin)
-                    problem = (
-                        f"tensor '{value.name}' is provided {found}{by}, expected '{expected.root.name}'"
-                    )
-                    self._fail(node.name, node.operator, problem)
-        shown = [f"'{value.name}'{by_origin(value.name, self._new(value).origin)}" for value in node.operands]
-        operands = ", ".join(shown) or "nothing"
-        problem = f"the original function has no such operator on {operands}, expected one"
-        if not is_lowered(node):
-            problem = f"TVM cannot invert its index map for {operands} of shape {node.operands[0].shape}"
-        self._fail(node.name, node.operator, problem)
-
-    def _with_origins(self, mismatch: Mismatch, held: Sequence[Held]) -> str:
-        """A message that also says which bindings decided how the operands lie."""
-        text = str(mismatch)
-        if text.startswith(("attribute", "arguments")):
-            return text
-        origins = dict.fromkeys(
-            name for entry in held if entry.root.constant is None for name in entry.origin
-        )
-        names = [f"'{name}'" for name in origins if f"'{name}'" not in text]
-        return f"{text}; operands lie as {', '.join(names)} made them" if names else text
 
     def _fail(self, binding: str, operator: str, problem: str) -> None:
         place = f", binding '{binding}'" if binding else ""

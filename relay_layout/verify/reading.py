@@ -16,7 +16,7 @@ A FREE dimension that only results have holds the same at every index (a broadca
 A reader answers None for a call that may only be left as it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -133,7 +133,7 @@ def ranks_of(node: Node) -> Ranks:
 
 def integers(values: Any) -> list[int]:
     """A TVM array of numbers, or one number."""
-    if isinstance(values, Sequence) or hasattr(values, "__len__"):
+    if hasattr(values, "__len__"):
         return [int(value) for value in values]
     return [int(values)]
 

@@ -13,7 +13,7 @@ from relay_layout.lower.library.link import link_command
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.measurers import remote_measurer
 from tests.board.servers import Boards
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.tune.measuring import boards as board_runner
 from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.timing import Timing
@@ -25,7 +25,7 @@ from topi_ext.tune.records.record import knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneProgress, Tuner
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76", "num-cores": 1})

@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_layout.errors import LayoutError
 from relay_layout.graph import build_graph
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
 from tests.layout_graphs import execute

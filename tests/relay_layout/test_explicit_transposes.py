@@ -10,7 +10,7 @@ from tvm import relax
 import relay_layout
 from relay_layout.frontend import from_onnx
 from relay_layout.ir import operator_name
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target

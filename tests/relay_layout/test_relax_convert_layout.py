@@ -13,8 +13,8 @@ import tvm
 from tvm import relax
 
 from relay_layout.graph import Node, build_graph
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.models import build, to_relax
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import resolve_target
 from scripts import compare_relax

@@ -7,8 +7,8 @@ from tvm import relax
 
 import relay_layout
 from relay_layout.errors import TargetError
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.lower.stages import lower
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.targets import resolve_target

@@ -19,13 +19,14 @@ from relay_layout.choice.reduction import reduce_problem
 from relay_layout.choice.solver import solve
 from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.layout import Layout
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Signature
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout
 from relay_layout.targets import TargetOffers, resolve_target
 from scripts import conversion_time
 from scripts.conversion_time import NETWORKS, network
 from tests.relax_modules import main_of
+from tests.relay_layout.choice.solving import own_cost, unreduced
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = resolve_target("x86-64-v4", threads=2)
@@ -70,7 +71,7 @@ def test_hundreds_of_operators(name: str) -> None:
 def test_nothing_is_left_to_the_integer_program(name: str) -> None:
     graph, signatures = offered(network(name, 200))
     outputs = {value: value.identity for value in graph.outputs()}
-    problem = problem_of(graph, signatures, lambda value, source, target: 5.0, outputs)
+    problem = problem_of(graph, signatures, lambda value, source, target: 5.0, outputs, own_cost)
     assert not reduce_problem(problem).problem.groups
 
 
@@ -140,11 +141,11 @@ def test_choice_is_optimal_where_features_are_read_far_ahead(seed: int) -> None:
         return costs[value]
 
     outputs = {value: value.identity for value in graph.outputs()}
-    problem = problem_of(graph, signatures, transform_cost, outputs)
+    problem = problem_of(graph, signatures, transform_cost, outputs, own_cost)
     assert reduce_problem(problem).problem.groups
-    reduced, full = (
-        solve(graph, signatures, transform_cost, outputs, reduce=reduce) for reduce in (True, False)
-    )
+    reduced = solve(graph, signatures, transform_cost, outputs, operator_cost=own_cost)
+    with unreduced():
+        full = solve(graph, signatures, transform_cost, outputs, operator_cost=own_cost)
     assert reduced.status == full.status == "optimal"
     assert reduced.objective == pytest.approx(full.objective, rel=1e-9)
 

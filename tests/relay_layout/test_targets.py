@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import tvm
 
+from relay_layout.environment.host import cpu_count
 from relay_layout.errors import InputError, TargetError
-from relay_layout.host import cpu_count
 from relay_layout.targets import resolve, resolve_target
 from relay_layout.targets.convolutions import Convolution, fitting_layouts, packed_kernel, plain_layouts
 from relay_layout.targets.matrix_products import product_workload
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 def convolution(inputs: int, outputs: int, groups: int = 1, operator: str = "nn.conv2d") -> Convolution:

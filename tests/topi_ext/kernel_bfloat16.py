@@ -14,7 +14,7 @@ from tvm.target import Target
 from topi_ext.kernel import direct_convolution, kernel_arguments
 from topi_ext.kernel import schedule as arrange
 from topi_ext.weights import fill_vectors
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 def floats(case: ConvolutionWorkload) -> ConvolutionWorkload:

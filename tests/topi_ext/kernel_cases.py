@@ -15,14 +15,15 @@ from topi_ext.compute import Pooling, avg_pool2d, conv2d, max_pool2d
 from topi_ext.compute.transcendental import sigmoid
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs, Order, check_knobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.cpu.pooling import WindowPooling
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.weights import fill_vectors
-from topi_ext.workload import ConvolutionWorkload, padded_lanes
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pads_by_chunk, tiled_channels, vector_steps
+from topi_ext.workloads.convolution import ConvolutionWorkload, padded_lanes
+from topi_ext.workloads.facts import fuses_rows, lanes_are_pixels, pads_by_chunk, tiled_channels, vector_steps
+from topi_ext.workloads.reading import convolution_from_json
 
 EPILOGUES = ("none", "bias_relu", "bias_add_clip", "bias_gate")
 """What follows a convolution; the last one reads a tensor twice whose expression binds variables."""
@@ -245,7 +246,7 @@ def _shape(array: Array, layout: str, extents: dict[str, Any]) -> list[Any]:
 def workload_of(func: tirx.PrimFunc) -> ConvolutionWorkload:
     found = annotated_block(open_schedule(func))
     assert found is not None
-    return ConvolutionWorkload.from_json(found[1])
+    return convolution_from_json(found[1])
 
 
 def run_convolution(case: ConvolutionCase) -> None:

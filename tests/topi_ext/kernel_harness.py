@@ -15,7 +15,7 @@ from tvm.target import Target
 
 from topi_ext.chooser import KernelChooser
 from topi_ext.codegen.build import compile_kernel
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.rules.convolution import Convolution
 from topi_ext.rules.cpu import cpu_rules
 from topi_ext.schedule.cpu.loops import LoopNest

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 Shape = tuple[int, int, int, int, int, int]
 """In channels, out channels, image, kernel, stride, groups."""

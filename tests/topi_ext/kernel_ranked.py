@@ -10,7 +10,7 @@ from kernel_reference import Array, pack
 from tvm import te, tirx
 
 from topi_ext.weights import fill_vectors
-from topi_ext.workload import padded_lanes
+from topi_ext.workloads.convolution import padded_lanes
 
 TARGET = target_for(host_cpus()[-1])
 

@@ -15,12 +15,12 @@ from topi_ext.compute.winograd_any_size import winograd_any_size
 from topi_ext.kernel import convolve as compute_convolution
 from topi_ext.kernel import kernel_arguments, schedule
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.spaces.convolution import knob_space
 from topi_ext.weights import winograd_weight
-from topi_ext.word_forms import ByteWeight, integer_form
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import ByteWeight, integer_form
 
 LAYOUTS = [
     ("NCHW16c", "OIHW16i16o", "NCHW16c"),

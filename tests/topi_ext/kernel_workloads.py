@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, SpatialAxis, separable, volume_workload
+from topi_ext.workloads.convolution import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.separable import SeparableWorkload, separable
 
 
 def volume() -> ConvolutionWorkload:

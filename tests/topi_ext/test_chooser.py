@@ -8,9 +8,9 @@ from kernel_networks import workload_for
 from topi_ext.chooser import KernelChooser, estimated_us
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.convolution import cheapest
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 PROCESSOR = Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, threads=2)
 WORKLOAD = workload_for((64, 64, 56, 3, 1, 1), "NCHW16c", "OIHW16i16o", "NCHW16c")

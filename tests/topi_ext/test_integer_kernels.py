@@ -23,16 +23,16 @@ from tvm.s_tir import Schedule
 
 from topi_ext.codegen.dot_products import dot
 from topi_ext.kernel import direct_convolution, kernel_arguments, scheduled_kernel
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.weights import fill_vectors
-from topi_ext.word_forms import (
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import (
     ByteWeight,
     integer_form,
     integer_forms,
     pairs_fit,
 )
-from topi_ext.workload import ConvolutionWorkload
 
 CPUS = {
     "znver5": ({"avx512_vnni", "avx512vl"}, "vpdpbusd"),

@@ -11,11 +11,12 @@ from tvm.target import Target
 from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.knobs import ConvolutionKnobs, WinogradKnobs, check_knobs, may_prefetch
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.spaces import convolution, direct
 from topi_ext.spaces.convolution import cheapest, knob_space
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import lanes_are_pixels
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import lanes_are_pixels
+from topi_ext.workloads.reading import convolution_from_json
 
 PROCESSORS = {
     name: processor_of(Target({"kind": "llvm", "num-cores": cores, **target}))
@@ -105,8 +106,7 @@ def test_default_knobs_are_deterministic() -> None:
     first = [cheapest(workload, processor)[1] for workload in WORKLOADS]
     forget_knobs()
     again = [
-        cheapest(ConvolutionWorkload.from_json(workload.to_json()), processor)[1]
-        for workload in reversed(WORKLOADS)
+        cheapest(convolution_from_json(workload.to_json()), processor)[1] for workload in reversed(WORKLOADS)
     ]
     assert first == again[::-1]
 

@@ -11,10 +11,10 @@ from tvm.target import Target
 
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.convolution import knob_space
-from topi_ext.word_forms import bfloat16_form
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import bfloat16_form
 
 CPUS = {
     "znver4": {"avx512_bf16", "avx512vl"},

@@ -34,7 +34,7 @@ from topi_ext.codegen.scopes import START, SUMS
 from topi_ext.codegen.task_memory import KEEP, allocate_once
 from topi_ext.codegen.zero_divisors import divide_by_no_zero
 from topi_ext.ir import VOLATILE, holds, nodes_of
-from topi_ext.processor import is_aarch64
+from topi_ext.machine.architecture import is_aarch64
 
 _LOG = logging.getLogger(__name__)
 

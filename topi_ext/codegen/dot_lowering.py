@@ -32,7 +32,7 @@ from topi_ext.codegen.passes import function_pass
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
 from topi_ext.codegen.word_instructions import NEON_LANES, fills_vectors, instructions_for, width_of
 from topi_ext.ir import nodes_of, repeated, substitute
-from topi_ext.processor import is_aarch64
+from topi_ext.machine.architecture import is_aarch64
 
 _WORD_BITS = 2 * HALF_BITS
 

@@ -33,8 +33,8 @@ def dot(
     """The sum of the products of ``values`` with as many ``factors``.
 
     It is int32 of four ``values`` of uint8 or int8 with int8, where which of the two has instructions is for
-    a processor to say (``signed_words`` of :class:`topi_ext.processor.Processor`), or of two and two int16.
-    It is float32 of two and two bfloat16, each of them widened from its bits
+    a processor to say (``signed_words`` of :class:`topi_ext.machine.processor.Processor`), or of two and two
+    int16. It is float32 of two and two bfloat16, each of them widened from its bits
     (:func:`topi_ext.codegen.bfloat16.widened`). With ``pairs_fit`` the products of the first two bytes add up
     to an int16 whatever the ``values`` are, and so do those of the others; x86 without VNNI has an
     instruction for that, which saturates otherwise.

@@ -15,7 +15,7 @@ from tvm.target.codegen import llvm_cpu_has_features
 from topi_ext.codegen.passes import function_pass
 from topi_ext.codegen.scalar_operations import lanes_of, vector_of
 from topi_ext.ir import nodes_of
-from topi_ext.processor import is_aarch64
+from topi_ext.machine.architecture import is_aarch64
 
 _IMPORT = "pragma_import_llvm"
 """TVM's annotation of statements that call functions of a text in LLVM's language."""

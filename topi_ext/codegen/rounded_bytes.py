@@ -16,7 +16,7 @@ from tvm.target.codegen import llvm_cpu_has_features
 from topi_ext.codegen.passes import function_pass, replaced
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
 from topi_ext.ir import repeated
-from topi_ext.processor import is_aarch64
+from topi_ext.machine.architecture import is_aarch64
 
 _LARGEST = 255
 """The largest uint8."""

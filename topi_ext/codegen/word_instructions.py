@@ -5,7 +5,7 @@ from functools import cache
 from tvm.target import Target
 from tvm.target.codegen import llvm_cpu_has_features
 
-from topi_ext.processor import is_aarch64
+from topi_ext.machine.architecture import is_aarch64
 
 BYTE_SUMS = {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}
 """Add to each int32 the products of four uint8 with four int8, by lanes."""

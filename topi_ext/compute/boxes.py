@@ -70,11 +70,11 @@ def suppress_every_class(
 ) -> list[te.Tensor]:
     """Non-maximum suppression of each class by itself.
 
-    ``boxes`` is (images, boxes, 4), ``scores`` (images, classes, boxes); ``limit`` (int64), ``threshold`` and
-    ``lowest`` are scalars. Only boxes with scores above ``lowest`` are candidates; of equal scores the first
-    counts as higher. A class keeps at most ``limit`` boxes, which must not exceed ``most``, by default the
-    number of boxes. Returns int64 (images * classes * most, 3), whose first rows are (image, class, box) of
-    the kept boxes by class and falling score, and int64 (1,), the number of these rows.
+    ``boxes`` is (images, boxes, 4), ``scores`` (images, classes, boxes), both of floats; ``limit`` (int64),
+    ``threshold`` and ``lowest`` are scalars. Only boxes with scores above ``lowest`` are candidates; of equal
+    scores the first counts as higher. A class keeps at most ``limit`` boxes, which must not exceed ``most``,
+    by default the number of boxes. Returns int64 (images * classes * most, 3), whose first rows are (image,
+    class, box) of the kept boxes by class and falling score, and int64 (1,), the number of these rows.
     """
     # Of the tensor itself: symbols of the graph have no value inside the function.
     most = scores.shape[2] if most is None else most

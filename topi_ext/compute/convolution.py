@@ -30,7 +30,7 @@ from topi_ext.indexing import (
     physical_axes,
     physical_index,
 )
-from topi_ext.workload import (
+from topi_ext.workloads.convolution import (
     ANNOTATION,
     TYPICAL,
     WIDENED,

@@ -18,7 +18,7 @@ from topi_ext.indexing import (
     physical_axes,
     word_axis,
 )
-from topi_ext.workload import BYTES, WIDENED, padded_lanes, word_elements
+from topi_ext.workloads.convolution import BYTES, WIDENED, padded_lanes, word_elements
 
 SHORTEST_RUN = 4
 """The fewest channels side by side that get a loop of their own; a word of bytes, too."""
@@ -66,7 +66,7 @@ class Geometry:
 
     @property
     def padded_lanes(self) -> int:
-        """As :attr:`topi_ext.workload.ConvolutionWorkload.padded_lanes`."""
+        """As :attr:`topi_ext.workloads.convolution.ConvolutionWorkload.padded_lanes`."""
         return padded_lanes(self.kernel_layout, self.out_layout, self.groups, self.out_channels)
 
     @property

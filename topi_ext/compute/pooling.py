@@ -11,8 +11,8 @@ from topi_ext.codegen.infinite_extremes import INFINITE
 from topi_ext.compute.padding import PADDING
 from topi_ext.extents import as_int, fixed, simplified
 from topi_ext.indexing import logical_extent, physical_axes
-from topi_ext.pooling_workload import AVERAGE_POOL, MAX_POOL, PoolingWorkload
-from topi_ext.workload import ANNOTATION
+from topi_ext.workloads.convolution import ANNOTATION
+from topi_ext.workloads.pooling import AVERAGE_POOL, MAX_POOL, PoolingWorkload
 
 COLUMNS = "topi_ext.pooled_columns"
 """Annotation of the block whose elements are the columns of windows."""

@@ -20,8 +20,8 @@ from topi_ext.extents import as_int
 from topi_ext.indexing import BlockedCoordinate, block_of, logical_extent, physical_axes, physical_index
 from topi_ext.knobs import WinogradKnobs, check_knobs
 from topi_ext.winograd import KERNEL, Groups, Matrix, WinogradMatrices, winograd_matrices
-from topi_ext.workload import ALGORITHM, ANNOTATION, PLANES, TYPICAL, ConvolutionWorkload
-from topi_ext.workload_facts import winograd_tiles
+from topi_ext.workloads.convolution import ALGORITHM, ANNOTATION, PLANES, TYPICAL, ConvolutionWorkload
+from topi_ext.workloads.facts import winograd_tiles
 
 DATA_ROWS = "winograd_data_rows"
 DATA = "winograd_data"

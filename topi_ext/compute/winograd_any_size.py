@@ -13,7 +13,7 @@ from topi_ext.compute.winograd import tile_products, tile_results
 from topi_ext.indexing import BlockedCoordinate, logical_extent, physical_index
 from topi_ext.knobs import WinogradKnobs, check_strip
 from topi_ext.winograd import KERNEL
-from topi_ext.workload import ALGORITHM, ANNOTATION, TYPICAL, ConvolutionWorkload
+from topi_ext.workloads.convolution import ALGORITHM, ANNOTATION, TYPICAL, ConvolutionWorkload
 
 NEAREST = "winograd_nearest"
 """The block that reads the elements nearest to what a tile needs: there is one for each, without a branch."""

@@ -11,7 +11,7 @@ from topi_ext.cuda.multiprocessor import LANES, MOST_BLOCKS, Multiprocessor
 from topi_ext.cuda.stacked import Count, rounded_up
 from topi_ext.cuda.workload import COPY_BYTES, DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 Weights = Literal["registers", "shared"]
 """Where the weights of a block of threads are on their way to the products: each thread reads its own from

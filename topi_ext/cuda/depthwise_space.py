@@ -26,7 +26,7 @@ from topi_ext.cuda.multiprocessor import LANES, SCHEDULERS, Multiprocessor
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, stacked
 from topi_ext.cuda.workload import DepthwiseConvolution
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 WINDOW_CYCLES = 900
 """From asking for a window of global memory, pixel by pixel, to having it."""

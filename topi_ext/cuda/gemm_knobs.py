@@ -13,7 +13,7 @@ from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import LANES, MOST_BLOCKS, Multiprocessor
 from topi_ext.cuda.stacked import Count, greatest, least, rounded_up
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 Instruction = Literal["mma", "wgmma", "wmma", "fma", "dp4a"]
 """``mma``: mma.sync on fragments that ldmatrix loads. ``wgmma``: wgmma.mma_async of sm_90, by which four

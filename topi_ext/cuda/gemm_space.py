@@ -32,7 +32,7 @@ from topi_ext.cuda.multiplication import MULTIPLICATIONS, SIDE
 from topi_ext.cuda.multiprocessor import SCHEDULERS, Multiprocessor
 from topi_ext.cuda.stacked import Amount, Count, first_fitting, greatest, least, rounded_up, stacked
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 LATENCY_CYCLES = 480
 """From asking for a tile of global memory to having it."""

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from topi_ext.workload import BYTES
-from topi_ext.workload_text import with_tuples
+from topi_ext.workloads.convolution import BYTES
+from topi_ext.workloads.text import with_tuples
 
 COPY_BYTES = 16
 """What one copy from global to shared memory moves at most."""

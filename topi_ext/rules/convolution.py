@@ -9,15 +9,17 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.kernel import schedule
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import carried_workload
 from topi_ext.schedule.cpu.any_size import schedule_any_size
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.cpu.winograd_any_size import schedule_winograd_any_size
 from topi_ext.spaces.any_size import shorter_knobs, whole_tile_knobs
-from topi_ext.workload import ALGORITHM, SEPARABLE, TYPICAL, ConvolutionWorkload
-from topi_ext.workload_facts import lanes_are_pixels
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ALGORITHM, TYPICAL, ConvolutionWorkload
+from topi_ext.workloads.facts import lanes_are_pixels
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.separable import SEPARABLE
+from topi_ext.workloads.text import operator_of
 
 
 class _Chosen(NamedTuple):
@@ -34,7 +36,7 @@ class Convolution(ProcessorRule):
     """Schedules every function whose anchor is a 2-D or 3-D convolution with static channels.
 
     Where the size of the images is dynamic, the block must be annotated with a typical workload
-    (:data:`topi_ext.workload.TYPICAL`). ``chooser`` chooses the knobs.
+    (:data:`topi_ext.workloads.convolution.TYPICAL`). ``chooser`` chooses the knobs.
     """
 
     def __init__(self, chooser: KernelChooser) -> None:
@@ -64,8 +66,8 @@ class Convolution(ProcessorRule):
         if found is None or operator_of(found[0]) not in ("conv2d", "conv3d", SEPARABLE):
             return None
         text, annotations = found
-        workload = ConvolutionWorkload.from_json(text)
-        typical = ConvolutionWorkload.from_json(str(annotations.get(TYPICAL, text)))
+        workload = convolution_from_json(text)
+        typical = convolution_from_json(str(annotations.get(TYPICAL, text)))
         if not typical.is_static or (lanes_are_pixels(typical) and not workload.is_static):
             return None
         winograd = ALGORITHM in annotations

@@ -14,12 +14,14 @@ from tvm_ffi import structural_map, structural_walk
 
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, nodes_of
-from topi_ext.stacked_phases import PHASES
-from topi_ext.workload import ANNOTATION, ConvolutionWorkload, separable
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ANNOTATION
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.separable import separable
+from topi_ext.workloads.stacked_phases import PHASES
+from topi_ext.workloads.text import operator_of
 
 PAIR = 2
-"""Convolutions in one kernel at most; see :class:`topi_ext.workload.SeparableWorkload`."""
+"""Convolutions in one kernel at most; see :class:`topi_ext.workloads.separable.SeparableWorkload`."""
 
 MOST_REPEATED = 512
 """The most expression nodes that inlining one block may add to a function."""
@@ -67,7 +69,7 @@ def annotated_block(sch: Schedule) -> tuple[SBlock, str] | None:
     """The block that is annotated with a workload, and the workload as JSON; None without one.
 
     If several are, the first counts; but a depthwise convolution followed by a pointwise one yields the block
-    of the latter and the :class:`topi_ext.workload.SeparableWorkload` of both.
+    of the latter and the :class:`topi_ext.workloads.separable.SeparableWorkload` of both.
     """
     blocks = child_blocks(sch)
     found = _workload_among([sch.get(block) for block in blocks])
@@ -101,7 +103,7 @@ def _workload_among(blocks: Sequence[SBlockNode]) -> tuple[int, str] | None:
         if ANNOTATION in block.annotations
     ]
     if len(found) == PAIR and all(operator_of(text) == "conv2d" for _, text in found):
-        both = separable(*(ConvolutionWorkload.from_json(text) for _, text in found))
+        both = separable(*(convolution_from_json(text) for _, text in found))
         if both is not None:
             return found[1][0], both.to_json()
     return found[0] if found else None

@@ -11,7 +11,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 
 from topi_ext.indexing import physical_axes
 from topi_ext.ir import holds, nodes_of, substitute, unmarked, with_loops
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 SKIPPED = "topi_ext.skip_padding"
 """Loop annotation: [block axis of the result, the same axis of the padded image, pixels of a tile, stride,

@@ -27,12 +27,12 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.nests import nest_of, nested_block, nests_of, with_nests
-from topi_ext.stacked_phases import PHASES, PhasesAlong, StackedPhases
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.stacked_phases import PHASES, PhasesAlong, StackedPhases
 
 SKIPPED_PHASES = "topi_ext.skip_phases"
 """Loop annotation: [block axis of the channels, indices of it in a phase, phases of the axes behind the
-loop's, and the fields of the loop's :class:`topi_ext.stacked_phases.PhasesAlong`]."""
+loop's, and the fields of the loop's :class:`topi_ext.workloads.stacked_phases.PhasesAlong`]."""
 
 
 def share_of_products(func: tirx.PrimFunc, workload: ConvolutionWorkload) -> float:

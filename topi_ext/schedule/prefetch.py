@@ -12,7 +12,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 
 from topi_ext.codegen.dot_products import is_dot
 from topi_ext.ir import loads_of, nodes_of, substitute, unmarked, with_loops
-from topi_ext.processor import LINE_BYTES
+from topi_ext.machine.processor import LINE_BYTES
 
 PREFETCH = "topi_ext.prefetch"
 """Loop annotation: how many rows ahead weights are asked for, in how many streams, and rows of a step."""

@@ -7,13 +7,13 @@ from math import ceil
 from typing import NamedTuple
 
 from topi_ext.knobs import ConvolutionKnobs, Knobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.direct_costs import traffic_cycles
 from topi_ext.spaces.typical_sizes import overrun
 from topi_ext.spaces.winograd import winograd_any_size_knobs
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pixel_run, tiled_channels
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import fuses_rows, lanes_are_pixels, pixel_run, tiled_channels
 
 CHUNKS_PER_THREAD = 4
 """Least chunks of rows per thread at the typical size, so that at other sizes the last round of chunks leaves

@@ -5,8 +5,8 @@ A step multiplies one element, or one word, of the data of each pixel by every v
 
 from dataclasses import dataclass
 
-from topi_ext.processor import Processor
-from topi_ext.workload import BYTES, WIDENED, ConvolutionWorkload
+from topi_ext.machine.processor import Processor
+from topi_ext.workloads.convolution import BYTES, WIDENED, ConvolutionWorkload
 
 PAIRS_LIVE, WIDE_LIVE = 2, 1
 """Extra live registers: for sums of pairs a vector of ones and a pair; for products of int16 one product."""
@@ -42,7 +42,7 @@ class StepCosts:
 
 
 def multiplies_long(workload: ConvolutionWorkload, processor: Processor) -> bool:
-    """Are words of bytes multiplied to int16 (:attr:`topi_ext.processor.Processor.long_products`)?"""
+    """Are words of bytes multiplied to int16 (:attr:`topi_ext.machine.processor.Processor.long_products`)?"""
     return processor.long_products and workload.dtype in BYTES and bool(workload.word_axis)
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.direct import cheapest_direct, direct_knobs
 from topi_ext.spaces.separable import separable_knobs
 from topi_ext.spaces.winograd import winograd_knobs
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 
 def knob_space(workload: ConvolutionWorkload, processor: Processor) -> Iterator[tuple[float, Knobs]]:

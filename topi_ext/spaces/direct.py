@@ -10,13 +10,13 @@ from topi_ext.divisors import divisors
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.knobs import ConvolutionKnobs, Order, PadAt, may_prefetch
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.arithmetic_costs import multiplies_long
 from topi_ext.spaces.direct_costs import chunk_count, imbalance, shared_line_penalty, traffic_cycles
 from topi_ext.spaces.matrix import CONFIGURATION_CYCLES, amx_tiles, neon_tiles
 from topi_ext.spaces.register_tile import RegisterTile, has_byte_pixels
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import (
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import (
     fuses_rows,
     lanes_are_pixels,
     pads_by_chunk,

@@ -10,9 +10,9 @@ import math
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of, physical_axes
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import LINE_BYTES, Processor
-from topi_ext.workload import COLUMNS, ROWS, ConvolutionWorkload
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, pixel_run
+from topi_ext.machine.processor import LINE_BYTES, Processor
+from topi_ext.workloads.convolution import COLUMNS, ROWS, ConvolutionWorkload
+from topi_ext.workloads.facts import fuses_rows, lanes_are_pixels, pixel_run
 
 SHARED_LINE_PENALTY = 4.0
 """The factor for cache lines that two threads write. Measured: 24 NHWC channels split between two threads

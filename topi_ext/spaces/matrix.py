@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from topi_ext.codegen import amx, neon_matrices
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.register_tile import (
     IN_ORDER_LOAD_CYCLES,
     MOST_UNROLLED,
@@ -14,8 +14,8 @@ from topi_ext.spaces.register_tile import (
     outgrow_l1,
     tile_steps,
 )
-from topi_ext.workload import BYTES, ConvolutionWorkload
-from topi_ext.workload_facts import channel_run, fuses_rows, pair_steps, suits_amx
+from topi_ext.workloads.convolution import BYTES, ConvolutionWorkload
+from topi_ext.workloads.facts import channel_run, fuses_rows, pair_steps, suits_amx
 
 _FEWEST_CYCLES = 10
 """Measured: cycles of an AMX product with few rows of data; with 16 rows it takes 16."""

@@ -6,10 +6,10 @@ from functools import cached_property
 
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.processor import LINE_BYTES, Processor
+from topi_ext.machine.processor import LINE_BYTES, Processor
 from topi_ext.spaces.arithmetic_costs import multiplies_long, step_costs
-from topi_ext.workload import BYTES, COLUMNS, PLANES, ROWS, ConvolutionWorkload
-from topi_ext.workload_facts import lanes_are_pixels, pixel_run, share_of_taps_inside
+from topi_ext.workloads.convolution import BYTES, COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.facts import lanes_are_pixels, pixel_run, share_of_taps_inside
 
 STREAM_PENALTY = 0.06
 """Added to the factor on a step for each vector of channels more or less than two. Measured: with one, every

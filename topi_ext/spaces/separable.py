@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.direct import direct_knobs, vector_axes
 from topi_ext.spaces.direct_costs import imbalance
-from topi_ext.workload import ROWS, SeparableWorkload
+from topi_ext.workloads.convolution import ROWS
+from topi_ext.workloads.separable import SeparableWorkload
 
 COPIED_BYTES_PER_CYCLE = 32.0
 """As a chunk is copied in :mod:`.direct_costs`: within the level-2 cache."""

@@ -12,13 +12,13 @@ from topi_ext.divisors import divisors
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
 from topi_ext.knobs import Order, PadAt, WinogradKnobs
-from topi_ext.processor import LAST_CACHE_BYTES, Processor
+from topi_ext.machine.processor import LAST_CACHE_BYTES, Processor
 from topi_ext.spaces.arithmetic_costs import step_costs
 from topi_ext.spaces.register_tile import L2_CYCLES_PER_VECTOR, STREAM_PENALTY
 from topi_ext.spaces.typical_sizes import SCALES
 from topi_ext.winograd import tile_grid
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import strip_of, suits_winograd, winograd_tile_sizes, winograd_tiles
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import strip_of, suits_winograd, winograd_tile_sizes, winograd_tiles
 
 SUM_BYTES = 4
 """Bytes of an accumulator or a result, float32 or int32."""

@@ -6,7 +6,7 @@ from math import inf
 from statistics import mean
 
 from topi_ext.family import Workload
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.records.ranking import rank_records
 from topi_ext.tune.records.record import Record, TuningRecord
 from topi_ext.tune.search import Strategy

@@ -8,10 +8,10 @@ from math import inf
 from tvm import tirx
 
 from topi_ext.family import Machine
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.measuring.measurement import Measurement, Measurer
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.record import TransformRecord, utc_now
+from topi_ext.workloads.transform import TransformWorkload
 
 ROUNDS = 2
 """How often each is run: a busy moment of the machine hits one round."""

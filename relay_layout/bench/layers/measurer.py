@@ -27,7 +27,7 @@ from relay_layout.targets import CpuTarget
 from topi_ext.chooser import KernelChooser
 from topi_ext.files.temporary_folder import TemporaryFolder
 from topi_ext.knobs import Knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 PEAK_SECONDS = 0.5
 """Running time for the multiply-add peak, before the layers and once more after them."""

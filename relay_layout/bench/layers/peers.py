@@ -1,4 +1,4 @@
-"""One convolution or dense layer, with bias and ReLU, in each runtime: what workers of `bench --layers` run.
+"""One convolution or dense layer, with bias and ReLU, in each runtime: the work of ``bench --layers``.
 
 A peer's "model" is a JSON file (:func:`write_job`), and its inputs are made here from a fixed seed, because
 weights are large and every runtime packs them in a way of its own. Weights that do not stay in a cache from
@@ -20,7 +20,8 @@ from relay_layout.bench.peers import Array, CallablePeer, Inputs, Prepared, Run
 from relay_layout.layout.transform import apply
 from relay_layout.runtime.peak import peak_arguments, peak_kernel
 from topi_ext.files.temporary_folder import TemporaryFolder
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.reading import convolution_from_json
 
 DTYPE = "float32"
 """The only data type that is measured."""
@@ -87,7 +88,7 @@ def prepare_kernel(path: Path, threads: int) -> Prepared:
     from topi_ext.weights import fill_vectors, merge_groups, winograd_weight
 
     job = _read_job(path)
-    workload = ConvolutionWorkload.from_json(job["workload"])
+    workload = convolution_from_json(job["workload"])
     knobs = knobs_from_dict(workload, job["knobs"])
     function = _load(scheduled_kernel(workload, knobs), job["target"], threads)
 
@@ -130,7 +131,7 @@ def prepare_onednn(path: Path, threads: int) -> Prepared:
     import torch
 
     torch.set_num_threads(threads)
-    workload = ConvolutionWorkload.from_json(_read_job(path)["workload"])
+    workload = convolution_from_json(_read_job(path)["workload"])
     dense = is_dense(workload)
 
     def bind(inputs: Inputs) -> Run:

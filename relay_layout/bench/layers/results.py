@@ -11,7 +11,7 @@ from relay_layout.bench.machine import Machine
 from relay_layout.tuning.tasks import describe
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 NOISY = 1.5
 """A median that is this many times the least of its times says more about the machine than about a kernel."""

@@ -14,7 +14,8 @@ from relay_layout.bench.machine import describe_machine
 from relay_layout.targets import CpuTarget
 from relay_layout.tuning.tasks import ModelTasks, model_tasks
 from topi_ext.family import Workload
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 Progress = Callable[[str], None]
 Times = dict[ConvolutionWorkload, LayerTimes]

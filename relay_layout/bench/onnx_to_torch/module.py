@@ -79,7 +79,7 @@ def convert(onnx_path: str | Path) -> OnnxModule:
 
 
 def _read_nodes(graph: onnx.GraphProto, constants: dict[str, Array], opset: int) -> Iterator[Node]:
-    """The graph's nodes; Constant nodes move their values to `constants` instead."""
+    """The graph's nodes; Constant nodes move their values to ``constants`` instead."""
     for proto in graph.node:
         attributes = {entry.name: _attribute_value(entry) for entry in proto.attribute}
         if proto.op_type == "Constant":
@@ -111,7 +111,7 @@ def _constant_value(attributes: dict[str, Any]) -> Array:
 
 
 def _fold_batch_norms(nodes: list[Node], constants: dict[str, Array], graph_outputs: set[str]) -> list[Node]:
-    """Scale and shift the weights of convolutions that feed nothing but a batch norm; add to `constants`."""
+    """Scale and shift weights of convolutions that feed nothing but a batch norm; add to ``constants``."""
     uses = Counter(name for node in nodes for name in node.inputs)
     producer = {node.outputs[0]: index for index, node in enumerate(nodes)}
     result: list[Node | None] = list(nodes)

@@ -28,15 +28,15 @@ class Node:
     opset: int
 
     def constant(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The value of input `index` where it is stored in the model, else None."""
+        """The value of input ``index`` where it is stored in the model, else None."""
         return self.constants.get(self.inputs[index]) if self.has_input(index) else None
 
     def has_input(self, index: int) -> bool:
-        """Whether input `index` is given; ONNX writes an omitted one as an empty name."""
+        """Whether input ``index`` is given; ONNX writes an omitted one as an empty name."""
         return index < len(self.inputs) and bool(self.inputs[index])
 
     def integers(self, index: int, tensors: Sequence[Tensor | None]) -> list[int]:
-        """Input `index` as integers: from the model if stored there, else from this run's tensors."""
+        """Input ``index`` as integers: from the model if stored there, else from this run's tensors."""
         stored = self.constant(index)
         if stored is not None:
             return [int(value) for value in stored.reshape(-1)]

@@ -13,7 +13,7 @@ from relay_layout.bench.onnx_to_torch.node import Node, Operation
 
 
 def _source_positions(mode: str, size: int, new_size: int, scale: float) -> np.ndarray[Any, Any]:
-    """Where each of `new_size` elements lies along an axis of `size` elements (ONNX's formulas)."""
+    """Where each of ``new_size`` elements lies along an axis of ``size`` elements (ONNX's formulas)."""
     target = np.arange(new_size, dtype=np.float64)
     if mode == "asymmetric":
         return target / scale
@@ -33,7 +33,7 @@ _ROUNDINGS: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]] = 
 
 
 def _resize_axis(data: Tensor, axis: int, positions: np.ndarray[Any, Any], rounding: str | None) -> Tensor:
-    """Read `data` at fractional `positions` of one axis: rounded, or linear if `rounding` is None."""
+    """Read ``data`` at fractional ``positions`` of one axis: rounded, or linear if ``rounding`` is None."""
     last = data.shape[axis] - 1
 
     def at(indices: np.ndarray[Any, Any]) -> Tensor:

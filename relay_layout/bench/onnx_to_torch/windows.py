@@ -64,7 +64,7 @@ class Window:
         return list(zip(self.pads[: self.rank], self.pads[self.rank :], strict=True))
 
     def padding_up_to_last_window(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
-        """Like `padding`, with the end stretched or cropped to where the last window of ceil_mode ends."""
+        """Like ``padding``, with the end stretched or cropped to where the last window of ceil_mode ends."""
         result = []
         for axis, (size, (before, after)) in enumerate(zip(sizes, self.padding(sizes), strict=True)):
             stride, extent = self.strides[axis], self.extent(axis)

@@ -33,7 +33,7 @@ class BlockRunner(Protocol):
     """Something that can run a model several times in a row, such as a worker process."""
 
     def run(self, settle: int, repeats: int) -> list[float]:
-        """Run `settle` times untimed, then `repeats` times; returns the seconds of each of these."""
+        """Run ``settle`` times untimed, then ``repeats`` times; returns the seconds of each of these."""
 
 
 class Summary(TypedDict):
@@ -98,7 +98,7 @@ class _Turns:
 
 
 def measure_interleaved(runners: Mapping[str, BlockRunner], seconds: float) -> Measured:
-    """Measure all runners in turns for about `seconds` of running time each.
+    """Measure all runners in turns for about ``seconds`` of running time each.
 
     One whose latency is above half a second is run three times, however long that takes. A runner
     that raises :class:`PeerError` is left out from then on; the others go on.

@@ -86,10 +86,10 @@ class WorkerProcess:
         outputs: Path,
         timeout: float = PREPARE_TIMEOUT_S,
     ) -> dict[str, Any]:
-        """Compile and run once; the outputs come in the npz file `outputs`.
+        """Compile and run once; the outputs come in the npz file ``outputs``.
 
-        Returns `version` and `prepare_seconds`. Raises PeerError where it failed, died, or took longer than
-        `timeout` seconds.
+        Returns ``version`` and ``prepare_seconds``. Raises PeerError where it failed, died, or took longer
+        than ``timeout`` seconds.
         """
         request = {
             "command": "prepare",
@@ -103,9 +103,9 @@ class WorkerProcess:
         return self._ask(request, "preparing", timeout)
 
     def run(self, settle: int, repeats: int, timeout: float = RUN_TIMEOUT_S) -> list[float]:
-        """Run `settle` times untimed, then `repeats` times; returns the seconds of each of these.
+        """Run ``settle`` times untimed, then ``repeats`` times; returns the seconds of each of these.
 
-        Raises PeerError where it failed, died, or took longer than `timeout` seconds.
+        Raises PeerError where it failed, died, or took longer than ``timeout`` seconds.
         """
         request = {"command": "run", "settle": settle, "repeats": repeats}
         return list(self._ask(request, "running", timeout)["seconds"])

@@ -4,9 +4,9 @@ Requests come as JSON lines on standard input, one reply each goes to standard o
 ends with its standard input:
 
 - ``{"command": "prepare", "peer", "model", "threads", "inputs", "input_names", "outputs"}`` compiles
-  the model, runs it once on the arrays of the npz file `inputs` (in the order of `input_names`) and
-  writes what it returned to the npz file `outputs`. Reply: ``{"version", "prepare_seconds"}``.
-- ``{"command": "run", "settle", "repeats"}`` runs `settle` times untimed, then `repeats` times timed.
+  the model, runs it once on the arrays of the npz file ``inputs`` (in the order of ``input_names``) and
+  writes what it returned to the npz file ``outputs``. Reply: ``{"version", "prepare_seconds"}``.
+- ``{"command": "run", "settle", "repeats"}`` runs ``settle`` times untimed, then ``repeats`` times timed.
   Reply: ``{"seconds": [...]}``, sent only when the process uses no processor any more.
 
 The reply to a request that failed is ``{"error": MESSAGE}``.
@@ -67,7 +67,7 @@ class Worker:
 
 
 def time_runs(run: Callable[[], object], repeats: int, clock: Clock = time.perf_counter) -> list[float]:
-    """How long each of `repeats` calls took, in seconds."""
+    """How long each of ``repeats`` calls took, in seconds."""
     result = []
     for _ in range(repeats):
         start = clock()
@@ -77,7 +77,7 @@ def time_runs(run: Callable[[], object], repeats: int, clock: Clock = time.perf_
 
 
 def wait_until_quiet(limit: float = 1.0, window: float = 0.02) -> None:
-    """Return when this process's threads have stopped spinning, at the latest after `limit` seconds.
+    """Return when this process's threads have stopped spinning, at the latest after ``limit`` seconds.
 
     Thread pools spin for a while after their last work, ONNX Runtime's for some 60 ms. A window is
     longer than the kernel's accounting tick, or a spinning thread could look idle.

@@ -11,10 +11,10 @@ from typing import Any
 
 from tvm import relax, sym, tirx
 
+from relay_layout.extent_polynomials import Polynomial, polynomial
 from relay_layout.frontend.extents.arithmetic import simplify
 from relay_layout.frontend.identity import ByIdentity
 from relay_layout.ir import Extent
-from relay_layout.polynomials import Polynomial, polynomial
 
 
 class Counts:

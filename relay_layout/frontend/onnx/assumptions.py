@@ -13,13 +13,13 @@ from typing import Any
 from tvm import relax, tirx
 from tvm_ffi import structural_map
 
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.frontend.extents.arithmetic import as_expression, same, simplify
 from relay_layout.frontend.extents.factors import pairs_of_factors
 from relay_layout.frontend.extents.known_sizes import ANY, Interval
 from relay_layout.frontend.extents.residues import ALL, Residues, equal_interval, equal_residues
 from relay_layout.frontend.values import dtype_of, shape_of
 from relay_layout.ir import Extent
-from relay_layout.polynomials import provably_equal
 from topi_ext.ir import nodes_of
 
 _LARGEST = 4096

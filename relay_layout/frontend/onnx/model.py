@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import ModelError, printable
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.onnx.external_data import check_loaded
 from relay_layout.frontend.onnx.files import read_model, require_onnx
-from relay_layout.one_at_a_time import one_at_a_time
 
 if TYPE_CHECKING:
     import onnx

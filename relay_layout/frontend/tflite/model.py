@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import relax
 
+from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.folding import fold_leftovers
 from relay_layout.frontend.input_shapes import Input, settle_shapes
 from relay_layout.frontend.messages import reason
 from relay_layout.ir import operator_name, shape_of
-from relay_layout.one_at_a_time import one_at_a_time
 
 if TYPE_CHECKING:
     from tvm import IRModule

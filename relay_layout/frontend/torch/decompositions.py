@@ -12,37 +12,45 @@ from relay_layout.frontend.torch.complex_numbers import windows
 from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
 from relay_layout.frontend.torch.converters import is_convertible
 from relay_layout.frontend.torch.graphs import all_nodes
-from relay_layout.frontend.torch.operators import (
-    attention_rules,
-    bag_rules,
-    cell_rules,
-    copy_rules,
-    counting_rules,
-    expert_rules,
-    gamma_rules,
-    matrices,
-    precise_rules,
-    recurrent_rules,
-    resizing,
-    rules,
-    type_rules,
-    vision_rules,
-)
-from relay_layout.frontend.torch.operators.rules import Rule
+from relay_layout.frontend.torch.operators import resizing
 from relay_layout.frontend.torch.retracing import Unsuited, retraced
+from relay_layout.frontend.torch.rules import (
+    attention,
+    bags,
+    cells,
+    copies,
+    counting,
+    elementwise,
+    experts,
+    gamma,
+    matrices,
+    ordering,
+    precise,
+    products,
+    recurrent,
+    reductions,
+    scattering,
+    types_and_ranks,
+    vision,
+)
+from relay_layout.frontend.torch.rules.rule import Rule
 
 _RULES = {
-    **rules.RULES,
-    **attention_rules.RULES,
-    **bag_rules.RULES,
-    **cell_rules.RULES,
-    **copy_rules.RULES,
-    **counting_rules.RULES,
-    **gamma_rules.RULES,
+    **attention.RULES,
+    **bags.RULES,
+    **cells.RULES,
+    **copies.RULES,
+    **counting.RULES,
+    **elementwise.RULES,
+    **gamma.RULES,
     **matrices.RULES,
-    **precise_rules.RULES,
-    **recurrent_rules.RULES,
-    **type_rules.RULES,
+    **ordering.RULES,
+    **precise.RULES,
+    **products.RULES,
+    **recurrent.RULES,
+    **reductions.RULES,
+    **scattering.RULES,
+    **types_and_ranks.RULES,
     **windows.RULES,
 }
 
@@ -141,7 +149,7 @@ def _dropouts_of_no_effect(program: Any) -> list[_Call]:
 
 def _with_rules(table: Mapping[Any, Rule]) -> dict[Any, Rule]:
     """Our rules, and those of ``table`` for what ours leave as it is."""
-    own = {**_RULES, **expert_rules.rules(), **vision_rules.rules()}
+    own = {**_RULES, **experts.rules(), **vision.rules()}
     return {**table, **{operation: _first(rule, table.get(operation)) for operation, rule in own.items()}}
 
 

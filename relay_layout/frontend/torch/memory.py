@@ -14,12 +14,12 @@ import torch
 from tvm import relax
 
 from relay_layout.artifact.memory_order import channels_last, dim_order_of
+from relay_layout.dim_order_marker import to_dim_order
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names, outputs
 from relay_layout.frontend.torch.graphs import all_nodes
 from relay_layout.frontend.torch.node import Converter, argument
 from relay_layout.ir import Expression, is_static
-from relay_layout.order_marker import to_dim_order
 
 _MULTIPLE = lcm(*range(1, 17))
 """A multiple that an open extent is taken to be when strides are compared."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import relax
 
+from relay_layout.environment.one_at_a_time import one_at_a_time
+from relay_layout.environment.versions import release_of
 from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import unknown_input
@@ -20,8 +22,6 @@ from relay_layout.frontend.torch.guards import conditions
 from relay_layout.frontend.torch.input_extents import with_plain_extents, with_shapes
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
-from relay_layout.one_at_a_time import one_at_a_time
-from relay_layout.versions import release_of
 
 if TYPE_CHECKING:
     import torch
@@ -150,7 +150,7 @@ def _require_torch() -> Any:
 
 def exported(torch: Any, model: Any, examples: Sequence[Any] | None, dynamic: Any, label: str) -> Any:
     """The exported program of any kind of model."""
-    from relay_layout.frontend.torch.operators.recurrent_rules import kept_whole
+    from relay_layout.frontend.torch.rules.recurrent import kept_whole
     from relay_layout.frontend.torch.scripted import export_scripted, is_scripted
 
     if isinstance(model, torch.nn.Module):

@@ -9,7 +9,7 @@ from tvm import tirx
 from relay_layout.ir import Extent
 from topi_ext.extents import simplified
 from topi_ext.ir import substitute
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, volume_workload
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload, volume_workload
 
 SIGNAL, IMAGE, VOLUME = 16000, 224, 64
 """What a symbolic size of a network's input counts as: a second of speech, an image, a patch of a scan.

@@ -7,7 +7,7 @@ import tvm
 from relay_layout.lower.fusion.function_calls import called_attributes, function_calls
 from relay_layout.lower.fusion.patterns import ELEMENTWISE, with_pattern
 from relay_layout.quantization.lookup import LOOKUP
-from topi_ext.stacked_phases import PHASES
+from topi_ext.workloads.stacked_phases import PHASES
 
 
 def mark_elementwise(module: tvm.IRModule) -> tvm.IRModule:

@@ -13,8 +13,10 @@ from relay_layout.lower.fusion.patterns import PRIMITIVE
 from topi_ext.chooser import KernelChooser
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.schedule.blocks import carried_workload
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, separable
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.separable import SeparableWorkload, separable
+from topi_ext.workloads.text import operator_of
 
 HANDED_BYTES_PER_US = 100_000
 """Measured: reading 300 kB that another thread has just written takes 3 to 40 microseconds longer than
@@ -104,7 +106,7 @@ class _Joining:
         anchors = [text for text in map(self._annotation, _calls(group)) if text]
         if len(anchors) != 1 or operator_of(anchors[0]) != "conv2d":
             return None
-        workload = ConvolutionWorkload.from_json(anchors[0])
+        workload = convolution_from_json(anchors[0])
         return workload if workload.is_static and isinstance(workload.batch, int) else None
 
     def _annotation(self, call: relax.Call) -> str:

@@ -43,7 +43,7 @@ from topi_ext.kernel import convolve, direct_convolution
 from topi_ext.knobs import Knobs, WinogradKnobs
 from topi_ext.spaces.any_size import suits_any_size
 from topi_ext.weights import fill_vectors, merge_groups, winograd_weight
-from topi_ext.workload import ConvolutionWorkload, padded_lanes
+from topi_ext.workloads.convolution import ConvolutionWorkload, padded_lanes
 
 
 def call_compute(

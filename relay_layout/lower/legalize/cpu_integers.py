@@ -14,16 +14,16 @@ from relay_layout.lower.legalize.integers import NAME, IntegerMutator, direct_ca
 from relay_layout.quantization.reals import SHIFT
 from relay_layout.targets import CpuTarget
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.word_forms import ByteWeight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import ByteWeight
 
 
 def lower_integers(module: tvm.IRModule, target: CpuTarget) -> tvm.IRModule:
     """The module with functions in place of products and convolutions of uint8 by constants of int8.
 
     They are those that the processor is fastest at (:meth:`relay_layout.targets.CpuTarget.kernel_form`).
-    Where its dot products read int8 (:attr:`~topi_ext.processor.Processor.signed_words`), each tensor is
-    shifted once for all that read it, and the results are brought back.
+    Where its dot products read int8 (:attr:`~topi_ext.machine.processor.Processor.signed_words`), each tensor
+    is shifted once for all that read it, and the results are brought back.
     """
     return visit_functions(_Lowering(module, target), module)
 

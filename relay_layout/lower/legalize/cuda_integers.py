@@ -22,7 +22,7 @@ from relay_layout.rewrite.moving import emit_transform
 from relay_layout.targets.cuda import CudaTarget, padded_channels
 from topi_ext.cuda.multiprocessor import MOST_BLOCKS
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
-from topi_ext.workload import BYTES, ConvolutionWorkload
+from topi_ext.workloads.convolution import BYTES, ConvolutionWorkload
 
 
 def lower_integers(module: tvm.IRModule, target: CudaTarget) -> tvm.IRModule:

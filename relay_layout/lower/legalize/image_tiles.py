@@ -26,7 +26,7 @@ from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import physical_axes
 from topi_ext.spaces.any_size import suits_any_size
 from topi_ext.spaces.typical_sizes import overrun
-from topi_ext.workload import COLUMNS, ROWS, ConvolutionWorkload, SpatialAxis
+from topi_ext.workloads.convolution import COLUMNS, ROWS, ConvolutionWorkload, SpatialAxis
 
 _TILES = (16, 8, 4)
 """Rows and columns of a tile, in pixels of the result.

@@ -33,8 +33,8 @@ from relay_layout.lower.legalize.convolutions import (
 from relay_layout.targets.matrix_products import ROWS, product_workload
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import direct_convolution
-from topi_ext.word_forms import integer_form
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import integer_form
 
 NAME = "conv2d_int8"
 """The name of the kernels' functions."""

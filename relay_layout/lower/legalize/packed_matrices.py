@@ -2,7 +2,7 @@
 
 from relay_layout.ir import Constant, constant, constant_array
 from relay_layout.lower.legalize.convolutions import stored_weight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 class PackedMatrices:

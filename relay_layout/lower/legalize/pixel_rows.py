@@ -14,6 +14,7 @@ import tvm
 from tvm import relax, sym, te, tirx
 from tvm.relax.expr_functor import mutator
 
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.graph.uses import count_uses
 from relay_layout.ir import (
     Constant,
@@ -41,13 +42,12 @@ from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.row_blocks import is_by_blocks
 from relay_layout.lower.row_mutator import RowMutator
 from relay_layout.ops.table import is_elementwise
-from relay_layout.polynomials import provably_equal
 from relay_layout.targets import CpuTarget
 from relay_layout.targets.matrix_products import product_workload
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import nodes_of
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.workload import BYTES, ConvolutionWorkload, fields_of
+from topi_ext.workloads.convolution import BYTES, ConvolutionWorkload, fields_of
 
 LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 """Those of data and result, by operator."""

@@ -37,7 +37,7 @@ from topi_ext.indexing import (
     physical_index,
 )
 from topi_ext.ir import nodes_of
-from topi_ext.stacked_phases import PHASES
+from topi_ext.workloads.stacked_phases import PHASES
 
 _OPERATORS: dict[str, Callable[..., Expression]] = {
     "nn.conv1d": relax.op.nn.conv1d,

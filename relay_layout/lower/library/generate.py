@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.host import cpu_count
+from relay_layout.environment.host import cpu_count
 from relay_layout.ir import copy_of
 from topi_ext.codegen.build import unchecked
 from topi_ext.files.temporary_folder import FOR_CODE, TemporaryFolder

@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from relay_layout.extent_polynomials import polynomial
 from relay_layout.graph.uses import variables_read
 from relay_layout.ir import (
     Extent,
@@ -36,7 +37,6 @@ from relay_layout.lower.memory.operators import (
     may_return_operand,
     symbols_of,
 )
-from relay_layout.polynomials import polynomial
 from topi_ext.extents import simplified
 from topi_ext.ir import substitute
 

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal, structural_hash, structural_map
 
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.ir import (
     Expression,
     as_extent,
@@ -22,7 +23,6 @@ from relay_layout.ir import (
     with_operands,
 )
 from relay_layout.lower.memory.operators import POINTED, RESHAPE, TENSOR, is_known
-from relay_layout.polynomials import provably_equal
 from topi_ext.extents import simplified
 
 _VIEWS = RESHAPE, POINTED, TENSOR

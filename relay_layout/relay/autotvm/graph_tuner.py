@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.compiler import convert
+from relay_layout.environment.versions import __version__
 from relay_layout.errors import InputError
 from relay_layout.graph.border import input_names
 from relay_layout.ir import dtype_of, is_static, shape_of
@@ -28,7 +29,6 @@ from relay_layout.targets.records import records_of
 from relay_layout.tuning.tasks import model_tasks
 from relay_layout.tuning.transforms import transform_function
 from relay_layout.tuning.turns import with_records
-from relay_layout.versions import __version__
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import merged, write
 from topi_ext.tune.records.record import Record, TransformRecord

@@ -6,11 +6,11 @@ from functools import cache
 import tvm
 
 import tuning_logs
+from relay_layout.environment.versions import __version__
 from relay_layout.relay.autotvm.task import Task
 from relay_layout.relay.building.history import logs_applied
 from relay_layout.targets import BuildTarget
 from relay_layout.targets.records import recorded_kernels
-from relay_layout.versions import __version__
 from topi_ext.tune.measuring.measurement import Measurer
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database

@@ -16,7 +16,8 @@ from relay_layout.targets import BuildTarget
 from relay_layout.tuning.tasks import describe, is_dense, model_tasks
 from topi_ext.family import Workload
 from topi_ext.tune.space import Space
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 __getattr__ = refuser(__name__, "tvm.autotvm.task")
 

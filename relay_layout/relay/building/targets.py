@@ -6,8 +6,8 @@ from typing import Any
 
 import tvm
 
+from relay_layout.environment.host import gpu_architecture
 from relay_layout.errors import TargetError
-from relay_layout.host import gpu_architecture
 from relay_layout.relay.building.history import logs_applied
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.target_strings import READ, description_of, is_target_string

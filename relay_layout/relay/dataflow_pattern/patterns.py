@@ -10,8 +10,8 @@ from relay_layout.errors import ModelError
 from relay_layout.relay.dataflow_pattern.attributes import has_attribute, plain
 from relay_layout.relay.dataflow_pattern.matching import Matcher, Pattern, match
 from relay_layout.relay.dataflow_pattern.partitioning import partition
-from relay_layout.relay.expression import TensorType, dtype_text
 from relay_layout.relay.syntax import children, relay_types, structurally_equal, tree
+from relay_layout.relay.ty import TensorType, dtype_text
 
 Patterns: TypeAlias = "tuple[DFPattern, ...]"
 

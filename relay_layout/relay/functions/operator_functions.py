@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_layout.relay.expression import TupleWrapper, as_expression, const, dtype_text, operand_beside
+from relay_layout.relay.expression import TupleWrapper, as_expression, const, operand_beside
 from relay_layout.relay.functions.told_values import NotTold, told_value
 from relay_layout.relay.operators import OPEN, TABLE, Operator, changed, complete, declared
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.syntax.attribute_kinds import DATA_TYPE, NODE, REQUIRED, Attribute
+from relay_layout.relay.ty import dtype_text
 
 _BESIDE = ("lhs", "rhs", "x", "y")
 """Operands of elementwise operators: a number there takes the dtype of the other one."""

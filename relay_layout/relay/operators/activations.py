@@ -1,4 +1,4 @@
-"""Activations, losses and other operators on one tensor that `relay.nn` holds."""
+"""Activations, losses and other operators on one tensor that ``relay.nn`` holds."""
 
 from collections.abc import Sequence
 

@@ -29,8 +29,10 @@ def suppress(
 ) -> Any:
     """Boxes by falling score, without those that overlap a better one of the same class.
 
-    ``data`` has rows of ``score``, four ``coordinates`` and maybe a class (``identity``, -1 for none). Gives
-    indices and how many there are, or the rows; what is dropped is -1.
+    ``data`` [B, N, K] of floats has rows with a ``score``, four ``coordinates`` and maybe a class
+    (``identity``, -1 for none), each a place in a row. ``valid_count`` [B] says how many rows there are,
+    ``indices`` [B, N] what each is called; ``limit`` and ``threshold`` have no dimensions. Gives int32
+    indices [B, N] and how many there are [B, 1], or the rows [B, N, K]; what is dropped is -1.
     """
     batch, count, _ = data.shape
     scores = te.compute((batch, count), lambda i, j: data[i, j, score], name="scores")

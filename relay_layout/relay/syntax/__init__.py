@@ -4,14 +4,14 @@ Nothing here needs TVM.  Whatever a file holds, reading it ends in a tree or in 
 :class:`relay_layout.errors.ModelError` of one line that says where.
 """
 
-from .equality import structurally_equal
-from .json_reader import read_json
-from .params import read_params, read_tensor, write_params
-from .printer import print_expression, print_text
-from .relay_types import FuncType, RelayType, TensorType, TupleType
-from .text_reader import read_expression, read_text
-from .traversal import children, free_variables, module_of_expression, post_order
-from .tree import (
+from relay_layout.relay.syntax.equality import structurally_equal
+from relay_layout.relay.syntax.json_reader import read_json
+from relay_layout.relay.syntax.params import read_params, read_tensor, write_params
+from relay_layout.relay.syntax.printer import print_expression, print_text
+from relay_layout.relay.syntax.relay_types import FuncType, RelayType, TensorType, TupleType
+from relay_layout.relay.syntax.text_reader import read_expression, read_text
+from relay_layout.relay.syntax.traversal import children, free_variables, module_of_expression, post_order
+from relay_layout.relay.syntax.tree import (
     AttributeValue,
     Call,
     Constant,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from .tree import AttributeValue
+from relay_layout.relay.syntax.tree import AttributeValue
 
 NODE = "node"
 """The index of a node: lists, optional numbers."""
@@ -73,7 +73,7 @@ def strides(rank: int) -> Declaration:
 
 
 def convolution(rank: int, data_layout: str, kernel_layout: str, padding: int | None = None) -> Declaration:
-    """The attributes of a convolution over `rank` dimensions."""
+    """The attributes of a convolution over ``rank`` dimensions."""
     return {
         **strides(rank),
         "padding": node((0,) * (rank if padding is None else padding)),

@@ -1,11 +1,11 @@
 """The attributes of Relay's operators, as the JSON form stores them.
 
 JSON holds every attribute of a call as a string, and only the declaration of the attribute tells whether
-`"3"` is a number or the index of another node.  The declarations here hold for TVM 0.8 to 0.18.  Relay text
+``"3"`` is a number or the index of another node. The declarations here hold for TVM 0.8 to 0.18.  Relay text
 leaves out attributes that equal their declared default, and so does the reader of JSON.
 """
 
-from .attribute_kinds import (
+from relay_layout.relay.syntax.attribute_kinds import (
     ABSENT,
     DATA_TYPE,
     DTYPE,

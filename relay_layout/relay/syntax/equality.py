@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .tree import (
+from relay_layout.relay.syntax.tree import (
     AttributeValue,
     Call,
     Constant,
@@ -26,8 +26,8 @@ from .tree import (
 def structurally_equal(left: Module | Expression, right: Module | Expression) -> bool:
     """Whether two modules or expressions are the same but for the names of local variables.
 
-    Variables correspond by where they are bound; those that are not bound, by name.  An expression that is
-    used twice equals one that is used twice, not two equal ones: a copy would be computed twice.  Spans and
+    Variables correspond by where they are bound; those that are not bound, by name. An expression that is
+    used twice equals one that is used twice, not two equal ones: a copy would be computed twice. Spans and
     the metadata of modules do not count.
     """
     if isinstance(left, Module) or isinstance(right, Module):

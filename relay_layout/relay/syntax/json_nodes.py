@@ -1,4 +1,4 @@
-"""The table of nodes that TVM's `save_json` writes, checked as it is read."""
+"""The table of nodes that TVM's ``save_json`` writes, checked as it is read."""
 
 import base64
 import binascii
@@ -9,23 +9,21 @@ from typing import Any, NoReturn
 import numpy as np
 
 from relay_layout.errors import ModelError
-
-from .params import read_tensor
-from .source import shorten
+from relay_layout.relay.syntax.params import read_tensor
+from relay_layout.relay.syntax.source import shorten
 
 _INDEX = re.compile(r"[0-9]{1,18}")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
 class NodeTable:
-    """The nodes of one JSON document.  Only nodes that are asked for are looked at."""
+    """The nodes of one JSON document. Only nodes that are asked for are looked at."""
 
     def __init__(self, text: str, name: str, section: str = "", first_line: int = 1) -> None:
         """Read a document.
 
-        `section` names the part of the file it stands in, and `first_line` is the line of the file it starts
-        on.  Raises ModelError when the text is no JSON, or
-        not of this form.
+        ``section`` names the part of the file it stands in, and ``first_line`` is the line of the file that
+        it starts on. Raises ModelError when the text is no JSON, or not of this form.
         """
         self.name = f"{name}: {section}" if section else name
         document = _parse(text, name, first_line)
@@ -138,7 +136,7 @@ class NodeTable:
         return data
 
     def keys(self, index: int) -> list[str] | None:
-        """The keys of a map from strings, or None when `data` holds keys and values in turn."""
+        """The keys of a map from strings, or None when ``data`` holds keys and values in turn."""
         keys = self._node(index).get("keys")
         if keys is None:
             return None

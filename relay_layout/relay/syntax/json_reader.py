@@ -1,16 +1,24 @@
-"""Relay's JSON form, which `tvm.ir.save_json` writes, read into the syntax tree."""
+"""Relay's JSON form, which ``tvm.ir.save_json`` writes, read into the syntax tree."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, cast
 
-from .attribute_kinds import BOOLEAN, DATA_TYPE, DOUBLE, INTEGER, NODE, TEXT, Declaration
-from .attribute_table import declaration, is_attributes
-from .json_nodes import NodeTable
-from .json_view import Attributes, NodeView, Operator, Pairs, Unsupported
-from .relay_types import MAX_TYPE_NESTING, FuncType, TensorType, TupleType
-from .source import decode, shorten
-from .traversal import module_of_expression
-from .tree import (
+from relay_layout.relay.syntax.attribute_kinds import (
+    BOOLEAN,
+    DATA_TYPE,
+    DOUBLE,
+    INTEGER,
+    NODE,
+    TEXT,
+    Declaration,
+)
+from relay_layout.relay.syntax.attribute_table import declaration, is_attributes
+from relay_layout.relay.syntax.json_nodes import NodeTable
+from relay_layout.relay.syntax.json_view import Attributes, NodeView, Operator, Pairs, Unsupported
+from relay_layout.relay.syntax.relay_types import MAX_TYPE_NESTING, FuncType, TensorType, TupleType
+from relay_layout.relay.syntax.source import decode, shorten
+from relay_layout.relay.syntax.traversal import module_of_expression
+from relay_layout.relay.syntax.tree import (
     EXPRESSIONS,
     AttributeValue,
     Call,
@@ -352,10 +360,10 @@ _EXPRESSION_KEYS.remove("relay.TensorType")
 
 
 def read_json(source: str | bytes, name: str = "<json>") -> Module:
-    """The module in the text that `tvm.ir.save_json` wrote of a module, a function or an expression.
+    """The module in the text that ``tvm.ir.save_json`` wrote of a module, a function or an expression.
 
-    `name` is the file's name in messages; a function that is not in a module becomes `main`.  Attributes
-    that equal the default their operator declares are left out, as in Relay text.  Raises ModelError, naming
+    ``name`` is the file's name in messages; a function that is not in a module becomes ``main``. Attributes
+    that equal the default their operator declares are left out, as in Relay text. Raises ModelError, naming
     the node, when the text is not of this form or uses what is not supported.
     """
     table = NodeTable(decode(source, name), name)

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from relay_layout.errors import ModelError
-
-from . import data_types
-from .json_nodes import NodeTable
-from .relay_types import TYPES, RelayType
-from .source import shorten
-from .tree import EXPRESSIONS, AttributeValue, Expression, Var
+from relay_layout.relay.syntax import data_types
+from relay_layout.relay.syntax.json_nodes import NodeTable
+from relay_layout.relay.syntax.relay_types import TYPES, RelayType
+from relay_layout.relay.syntax.source import shorten
+from relay_layout.relay.syntax.tree import EXPRESSIONS, AttributeValue, Expression, Var
 
 
 @dataclass(frozen=True, slots=True)

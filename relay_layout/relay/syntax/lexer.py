@@ -4,8 +4,7 @@ import re
 from typing import NamedTuple
 
 from relay_layout.errors import ModelError
-
-from .source import Source, shorten
+from relay_layout.relay.syntax.source import Source, shorten
 
 # A dot, slash, dollar or hyphen joins a name only where another character of the name follows at once; a
 # colon only before a digit (`%input:0`), because `%x:float32` has a type.
@@ -37,10 +36,10 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 class Token(NamedTuple):
-    """A token: what it is, its text without `%`, `@` or quotes, and where it starts.
+    """A token: what it is, its text without ``%``, ``@`` or quotes, and where it starts.
 
     Kinds: local, graph, global, meta, string, number, name, projection, symbol, version, metadata, end.
-    The text of `metadata` is all that follows it.
+    The text of ``metadata`` is all that follows it.
     """
 
     kind: str
@@ -88,7 +87,7 @@ def _bad_character(source: Source, offset: int) -> ModelError:
 
 
 def tokenize(source: Source) -> list[Token]:
-    """All tokens of a text, the last of kind `end`.
+    """All tokens of a text, the last of kind ``end``.
 
     Raises ModelError with the position of what is no token: a stray character, a malformed number, a
     comment or string without an end.

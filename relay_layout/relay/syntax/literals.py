@@ -16,9 +16,9 @@ class LiteralError(ValueError):
 
 
 def parse_number(text: str, attribute: bool) -> tuple[int | float, str]:
-    """The value and the data type of a number token such as `1`, `1i64`, `3f`, `1e-05f` or `-inff`.
+    """The value and the data type of a number token such as ``1``, ``1i64``, ``3f``, ``1e-05f`` or ``-inff``.
 
-    In an attribute `f` alone marks a double.  Raises LiteralError when the suffix is unknown or the value
+    In an attribute ``f`` alone marks a double. Raises LiteralError when the suffix is unknown or the value
     does not fit its type.
     """
     match = _NUMBER.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
@@ -67,7 +67,7 @@ def _parse_integer(digits: str, bits: int, suffix: str, explicit: bool) -> tuple
 
 
 def print_float(value: float) -> str:
-    """The text of a floating point attribute: `0.25f`, `1e-05f`, `2f`, `inff`."""
+    """The text of a floating point attribute: ``0.25f``, ``1e-05f``, ``2f``, ``inff``."""
     return _short(repr(float(value))) + "f"
 
 

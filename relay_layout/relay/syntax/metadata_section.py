@@ -1,17 +1,16 @@
-"""The `#[metadata]` section of Relay text: the JSON that `meta[relay.Constant][0]` refers to."""
+"""The ``#[metadata]`` section of Relay text: the JSON that ``meta[relay.Constant][0]`` refers to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from relay_layout.errors import ModelError
-
-from .attribute_table import is_attributes
-from .json_nodes import NodeTable
-from .json_reader import Builder
-from .json_view import Attributes
-from .source import shorten
-from .tree import AttributeValue, Constant
+from relay_layout.relay.syntax.attribute_table import is_attributes
+from relay_layout.relay.syntax.json_nodes import NodeTable
+from relay_layout.relay.syntax.json_reader import Builder
+from relay_layout.relay.syntax.json_view import Attributes
+from relay_layout.relay.syntax.source import shorten
+from relay_layout.relay.syntax.tree import AttributeValue, Constant
 
 ErrorAt = Callable[[str], ModelError]
 """Makes the error for the place in the text that refers to the section."""
@@ -41,7 +40,7 @@ class MetadataSection:
         return MetadataSection(NodeTable(text, name, "metadata", first_line))
 
     def constant(self, reference: str, error: ErrorAt) -> Constant:
-        """The constant that `meta[relay.Constant][0]` refers to; one object for one node."""
+        """The constant that ``meta[relay.Constant][0]`` refers to; one object for one node."""
         builder, node = self._find(reference, error)
         value = builder.build(node)
         if not isinstance(value, Constant):
@@ -77,7 +76,7 @@ class MetadataSection:
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """The type and the index in `meta[type][index]`."""
+    """The type and the index in ``meta[type][index]``."""
     key, _, index = reference.removeprefix("meta[").removesuffix("]").partition("][")
     return key, index
 

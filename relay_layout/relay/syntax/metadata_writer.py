@@ -1,18 +1,18 @@
-"""The `#[metadata]` section, written in the JSON form of TVM."""
+"""The ``#[metadata]`` section, written in the JSON form of TVM."""
 
 import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from .tensor_blob import write_blob
-from .tree import AttributeValue, Constant
+from relay_layout.relay.syntax.tensor_blob import write_blob
+from relay_layout.relay.syntax.tree import AttributeValue, Constant
 
 _NULL = "0"
 
 
 class MetadataWriter:
-    """Collects what text refers to as `meta[type][index]`."""
+    """Collects what text refers to as ``meta[type][index]``."""
 
     def __init__(self) -> None:
         self._nodes: list[dict[str, Any]] = [{"type_key": ""}, {"type_key": "Map"}]

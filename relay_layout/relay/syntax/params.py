@@ -1,13 +1,12 @@
-"""Files of parameters: what `relay.save_param_dict` wrote, and the blob of a single tensor."""
+"""Files of parameters: what ``relay.save_param_dict`` wrote, and the blob of a single tensor."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from relay_layout.errors import ModelError
-
-from .source import shorten
-from .tensor_blob import ByteReader, read_blob, write_blob
+from relay_layout.relay.syntax.source import shorten
+from relay_layout.relay.syntax.tensor_blob import ByteReader, read_blob, write_blob
 
 _MAGIC = 0xF7E58D4F05049CB7
 _SMALLEST_NAME = 8
@@ -16,7 +15,7 @@ _SMALLEST_NAME = 8
 def read_params(data: bytes | bytearray | memoryview, name: str = "<params>") -> dict[str, np.ndarray]:
     """The tensors of a file of parameters, by name, in the order of the file.
 
-    `name` is the file's name in messages.  Raises ModelError when the bytes are no such file, or a
+    ``name`` is the file's name in messages. Raises ModelError when the bytes are no such file, or a
     truncated or damaged one; no more memory is taken than the bytes themselves need.
     """
     reader = ByteReader(data, name)
@@ -54,7 +53,7 @@ def _read_names(reader: ByteReader) -> list[str]:
 
 
 def write_params(params: Mapping[str, np.ndarray]) -> bytes:
-    """The bytes of a file of parameters, which :func:`read_params` and TVM's `load_param_dict` read.
+    """The bytes of a file of parameters, which :func:`read_params` and TVM's ``load_param_dict`` read.
 
     Raises ModelError for data types that Relay does not have.
     """

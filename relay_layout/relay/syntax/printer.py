@@ -1,4 +1,4 @@
-"""The syntax tree printed as Relay text, in the form of `astext`."""
+"""The syntax tree printed as Relay text, in the form of ``astext``."""
 
 import re
 from collections import Counter
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from relay_layout.errors import ModelError
-
-from .lexer import OPERATOR_NAME, VARIABLE_NAME
-from .literals import print_float, print_scalar
-from .metadata_writer import MetadataWriter
-from .relay_types import written_tuple
-from .source import shorten
-from .text_reader import RESERVED_NAMES
-from .trampoline import Step, run
-from .traversal import children, post_order
-from .tree import (
+from relay_layout.relay.syntax.lexer import OPERATOR_NAME, VARIABLE_NAME
+from relay_layout.relay.syntax.literals import print_float, print_scalar
+from relay_layout.relay.syntax.metadata_writer import MetadataWriter
+from relay_layout.relay.syntax.relay_types import written_tuple
+from relay_layout.relay.syntax.source import shorten
+from relay_layout.relay.syntax.text_reader import RESERVED_NAMES
+from relay_layout.relay.syntax.trampoline import Step, run
+from relay_layout.relay.syntax.traversal import children, post_order
+from relay_layout.relay.syntax.tree import (
     MAX_EXPRESSION_NESTING,
     AttributeValue,
     Call,
@@ -40,8 +39,8 @@ _HEADER = '#[version = "0.0.5"]\n'
 def print_text(module: Module) -> str:
     """The text of a module, with version header and, where constants need it, metadata section.
 
-    :func:`relay_layout.relay.syntax.read_text` reads it back as the same module.  Local variables keep their
-    names as far as these are distinct and can be written.  Raises ModelError for what text cannot say:
+    :func:`relay_layout.relay.syntax.read_text` reads it back as the same module. Local variables keep their
+    names as far as these are distinct and can be written. Raises ModelError for what text cannot say:
     variables that are used outside of where they are bound, functions or branches that nest too deep, names
     of operators, functions or attributes that are none.
     """
@@ -54,9 +53,9 @@ def print_text(module: Module) -> str:
 
 
 def print_expression(expression: Expression) -> str:
-    """The text of one expression: of a function `fn (...) { ... }`, of others after their free variables.
+    """The text of one expression: of a function ``fn (...) { ... }``, of others after their free variables.
 
-    :func:`relay_layout.relay.syntax.read_expression` reads it back.  Raises ModelError as :func:`print_text`.
+    :func:`relay_layout.relay.syntax.read_expression` reads it back. Raises ModelError as :func:`print_text`.
     """
     metadata = MetadataWriter()
     return _HEADER + _Printer("the expression", expression, metadata, depth=0).text() + metadata.section()
@@ -72,7 +71,7 @@ class _Prepared(NamedTuple):
 class _Printer:
     """Prints one function of a module, or an expression; numbers and names start anew with each.
 
-    `depth` is how far the lines of its outermost block are indented.
+    ``depth`` is how far the lines of its outermost block are indented.
     """
 
     def __init__(self, what: str, root: Expression, metadata: MetadataWriter, *, depth: int) -> None:
@@ -159,7 +158,7 @@ class _Printer:
     def _print_operands(self, operands: tuple[Expression, ...]) -> Step[list[str]]:
         """The texts by which operands are referred to, after the lines that number them.
 
-        As in Relay, an operand is numbered once those of all its siblings are.  One with blocks is numbered
+        As in Relay, an operand is numbered once those of all its siblings are. One with blocks is numbered
         at once, because what is numbered within them can be referred to from then on.
         """
         for operand in operands:

@@ -16,7 +16,7 @@ def written_tuple(fields: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor: one entry per dimension, None where the size is unknown (`?`); a scalar has none.
+    """A tensor: one entry per dimension, None where the size is unknown (``?``); a scalar has none.
 
     Types are printed as Relay text has them.
     """
@@ -65,4 +65,4 @@ class FuncType:
 RelayType = TensorType | TupleType | FuncType
 
 TYPES = (TensorType, TupleType, FuncType)
-"""The classes of :data:`RelayType`, for `isinstance`."""
+"""The classes of :data:`RelayType`, for ``isinstance``."""

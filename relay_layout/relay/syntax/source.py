@@ -5,8 +5,7 @@ from bisect import bisect_right
 from functools import cached_property
 
 from relay_layout.errors import ModelError, printable
-
-from .tree import Span
+from relay_layout.relay.syntax.tree import Span
 
 
 class Source:

@@ -6,8 +6,7 @@ import struct
 import numpy as np
 
 from relay_layout.errors import ModelError
-
-from . import data_types
+from relay_layout.relay.syntax import data_types
 
 _MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
@@ -33,7 +32,7 @@ class ByteReader:
         return ModelError(f"{self.name}: byte {self.offset if offset is None else offset}: {message}")
 
     def take(self, size: int, what: str) -> memoryview:
-        """Read `size` bytes; `what` is their name in a message."""
+        """Read ``size`` bytes; ``what`` is their name in a message."""
         if size > self.remaining:
             raise self.error(
                 f"expected {what} of {size} bytes, found {self.remaining}; the file is truncated or damaged"

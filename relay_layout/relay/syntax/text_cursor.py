@@ -4,14 +4,13 @@ from functools import partial
 from typing import NoReturn
 
 from relay_layout.errors import ModelError
-
-from . import data_types
-from .lexer import Token, describe, tokenize
-from .literals import LiteralError, parse_number
-from .metadata_section import MetadataSection
-from .relay_types import MAX_TYPE_NESTING, FuncType, RelayType, TensorType, TupleType
-from .source import Source
-from .tree import AttributeValue
+from relay_layout.relay.syntax import data_types
+from relay_layout.relay.syntax.lexer import Token, describe, tokenize
+from relay_layout.relay.syntax.literals import LiteralError, parse_number
+from relay_layout.relay.syntax.metadata_section import MetadataSection
+from relay_layout.relay.syntax.relay_types import MAX_TYPE_NESTING, FuncType, RelayType, TensorType, TupleType
+from relay_layout.relay.syntax.source import Source
+from relay_layout.relay.syntax.tree import AttributeValue
 
 # A tensor's size in bytes must fit a signed 64-bit integer, whatever its data type.
 _MAX_ELEMENTS = 2**59
@@ -49,7 +48,7 @@ class Cursor:
         return self.token.kind == "name" and self.token.text == text
 
     def is_attribute(self) -> bool:
-        """Whether `name =` comes next."""
+        """Whether ``name =`` comes next."""
         return self.token.kind == "name" and self.next_is("=")
 
     def next_is(self, text: str) -> bool:
@@ -78,7 +77,7 @@ class Cursor:
         self._index += 1
 
     def expect_kind(self, kind: str, what: str) -> Token:
-        """Read a token of a kind; `what` is its name in a message."""
+        """Read a token of a kind; ``what`` is its name in a message."""
         if self.token.kind != kind:
             self.fail(what)
         return self.advance()
@@ -178,7 +177,7 @@ def _read_dimension(cursor: Cursor) -> int | None:
 
 
 def read_attribute(cursor: Cursor, attrs: dict[str, AttributeValue]) -> None:
-    """Read `name=value` into `attrs`."""
+    """Read ``name=value`` into ``attrs``."""
     token = cursor.advance()
     cursor.expect("=")
     if token.text in attrs:

@@ -1,17 +1,17 @@
-"""Relay text, which `astext` and `str` print, read into the syntax tree."""
+"""Relay text, which ``astext`` and ``str`` print, read into the syntax tree."""
 
 from functools import partial
 
 import numpy as np
 
-from .lexer import Token, describe
-from .metadata_section import refers_to_attributes
-from .relay_types import MAX_TYPE_NESTING, RelayType
-from .source import Source, decode, shorten
-from .text_cursor import Cursor, read_attribute, read_type
-from .trampoline import Step, run
-from .traversal import module_of_expression
-from .tree import (
+from relay_layout.relay.syntax.lexer import Token, describe
+from relay_layout.relay.syntax.metadata_section import refers_to_attributes
+from relay_layout.relay.syntax.relay_types import MAX_TYPE_NESTING, RelayType
+from relay_layout.relay.syntax.source import Source, decode, shorten
+from relay_layout.relay.syntax.text_cursor import Cursor, read_attribute, read_type
+from relay_layout.relay.syntax.trampoline import Step, run
+from relay_layout.relay.syntax.traversal import module_of_expression
+from relay_layout.relay.syntax.tree import (
     MAX_EXPRESSION_NESTING,
     AttributeValue,
     Call,
@@ -57,15 +57,15 @@ _DEVICE = "virtual_device"
 def read_text(source: str | bytes, name: str = "<relay>") -> Module:
     """The module in a Relay text, with or without version header and metadata section.
 
-    `name` is the file's name in messages; a function or expression outside any `def` becomes `main`.  Raises
-    ModelError of the form `NAME:LINE:COLUMN: expected ..., found ...` when the text is not Relay, refers to
-    what is not there, or uses what is not supported.
+    ``name`` is the file's name in messages; a function or expression outside any ``def`` becomes ``main``.
+    Raises ModelError of the form ``NAME:LINE:COLUMN: expected ..., found ...`` when the text is not Relay,
+    refers to what is not there, or uses what is not supported.
     """
     return _Reader(Cursor(Source(decode(source, name), name))).module()
 
 
 def read_expression(source: str | bytes, name: str = "<relay>") -> Expression:
-    """The one expression in a Relay text, such as `fn (%x: float32) { add(%x, 1f) }`.
+    """The one expression in a Relay text, such as ``fn (%x: float32) { add(%x, 1f) }``.
 
     Raises ModelError as :func:`read_text` does, and where there are definitions.
     """

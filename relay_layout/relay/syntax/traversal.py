@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator
 
-from .tree import Call, Expression, Function, If, Let, Module, Tuple, TupleGetItem, Var
+from relay_layout.relay.syntax.tree import (
+    Call,
+    Expression,
+    Function,
+    If,
+    Let,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -25,7 +35,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def post_order(root: Expression) -> Iterator[Expression]:
-    """Every expression reachable from `root` once, operands before their users, without recursion."""
+    """Every expression reachable from ``root`` once, operands before their users, without recursion."""
     finished: set[int] = set()
     opened: set[int] = set()
     stack = [root]
@@ -44,7 +54,7 @@ def post_order(root: Expression) -> Iterator[Expression]:
 
 
 def module_of_expression(expression: Expression) -> Module:
-    """The module whose `main` is a function, or computes an expression of its free variables."""
+    """The module whose ``main`` is a function, or computes an expression of its free variables."""
     if not isinstance(expression, Function):
         expression = Function(free_variables(expression), expression)
     return Module({"main": expression})

@@ -1,7 +1,7 @@
 """The syntax tree of Relay modules.
 
 Expressions form a graph: a subexpression that is used twice is one object, and objects are told apart by
-identity, never by value.  Global variables are plain values, like types.  Nothing here recurses, because a
+identity, never by value. Global variables are plain values, like types. Nothing here recurses, because a
 network is a chain of thousands of nodes.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .relay_types import RelayType
+from relay_layout.relay.syntax.relay_types import RelayType
 
 MAX_EXPRESSION_NESTING = 200
-"""How deep Relay text may nest parentheses, calls, functions and branches.  Chains of `%n = ...;` and of
-`let` have no limit."""
+"""How deep Relay text may nest parentheses, calls, functions and branches. Chains of ``%n = ...;`` and of
+``let`` have no limit."""
 
 
 class Span(NamedTuple):
@@ -228,7 +228,7 @@ class Var(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GlobalVar(Node):
-    """A reference to a function of the module, without the leading `@`.
+    """A reference to a function of the module, without the leading ``@``.
 
     Where TVM's modules expect their own, it is one: ``module[relay.GlobalVar("main")] = function``.
     """
@@ -290,9 +290,9 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Node):
-    """A call of an operator (`op` is its name) or of a function (`op` is an expression).
+    """A call of an operator (``op`` is its name) or of a function (``op`` is an expression).
 
-    `attrs` has the attributes the source names; those left at the operator's default are absent.
+    ``attrs`` has the attributes the source names; those left at the operator's default are absent.
     """
 
     op: OperatorName | Expression
@@ -345,7 +345,7 @@ class TupleGetItem(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Let(Node):
-    """`let var = value; body`.  A function may refer to the variable it is bound to."""
+    """``let var = value; body``. A function may refer to the variable it is bound to."""
 
     var: Var
     value: Expression
@@ -354,7 +354,7 @@ class Let(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class If(Node):
-    """`if (condition) {true_branch} else {false_branch}`."""
+    """``if (condition) {true_branch} else {false_branch}``."""
 
     condition: Expression
     true_branch: Expression
@@ -379,12 +379,12 @@ class Function(Node):
 Expression = Var | GlobalVar | Constant | Call | Tuple | TupleGetItem | Let | If | Function
 
 EXPRESSIONS = (Var, GlobalVar, Constant, Call, Tuple, TupleGetItem, Let, If, Function)
-"""The classes of :data:`Expression`, for `isinstance`."""
+"""The classes of :data:`Expression`, for ``isinstance``."""
 
 AttributeValue = (
     None | bool | int | float | str | tuple["AttributeValue", ...] | Mapping[str, "AttributeValue"] | Constant
 )
-"""The value of an attribute.  Lists are tuples; None is `None`, and `?` within a list."""
+"""The value of an attribute. Lists are tuples; None is ``None``, and ``?`` within a list."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

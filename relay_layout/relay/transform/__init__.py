@@ -13,9 +13,9 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.callbacks.conventions import check_desired
-from relay_layout.relay.expression import dtype_text
 from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.mixed_precision import DTYPES
@@ -54,7 +54,7 @@ from relay_layout.relay.transform.normal_forms import (
     ToBasicBlockNormalForm,
     ToGraphNormalForm,
 )
-from relay_layout.request import LayoutRequest
+from relay_layout.relay.ty import dtype_text
 from relay_layout.rewrite.branches_inside import each_branch
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import ConversionReport, convert_layout

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 
-from relay_layout import host
+from relay_layout.environment import host
 from relay_layout.errors import RelayLayoutError
 from relay_layout.tuning.fleet.messages import STOP, Failed, Finished, Message
 from relay_layout.tuning.fleet.status import FleetStatus, TargetStatus

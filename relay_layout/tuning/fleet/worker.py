@@ -21,7 +21,7 @@ from relay_layout.tuning.tasks import describe
 from topi_ext.messages import system_message
 from topi_ext.tune.measuring.measurement import Measurement, Measurer
 from topi_ext.tune.measuring.tracker import RemoteDevice
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 _LAST_KERNELS_SECONDS = 60.0
 """How long the kernels that are running may take after the coordinator is gone."""

@@ -13,8 +13,8 @@ import pytest
 from artifact_harness import LIBRARY, Array, make_build, make_manifest, make_weights, write
 
 import relay_layout.artifact
-from relay_layout import host
 from relay_layout.artifact import Content, container, read_artifact, write_artifact
+from relay_layout.environment import host
 from relay_layout.errors import ArtifactError, InputError
 
 

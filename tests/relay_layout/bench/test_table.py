@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from relay_layout import host
 from relay_layout.bench.machine import describe_machine
 from relay_layout.bench.results import (
     BenchResult,
@@ -16,6 +15,7 @@ from relay_layout.bench.results import (
     ratios,
 )
 from relay_layout.bench.table import format_table
+from relay_layout.environment import host
 
 
 def peer(

@@ -6,7 +6,7 @@ from tvm import relax
 
 from relay_layout.choice.objective import FEWEST_FIRST_US
 from relay_layout.choice.plan import plan_layout
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.targets import resolve_target
 from tests.relax_modules import main_of

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 import pytest
 import tvm
@@ -22,6 +23,7 @@ from relay_layout.graph import Node, Value, build_graph
 from relay_layout.layout import Layout
 from relay_layout.ops import Signature
 from relay_layout.targets import TargetOffers, resolve_target
+from tests.relay_layout.choice.solving import own_cost, unreduced
 
 MOST_ASSIGNMENTS = 1500
 PINNED = ("ABCD", "ACDB", "ABCD8b", "ABCD16b")
@@ -97,11 +99,14 @@ class Case:
             count *= len(ways)
         return count
 
-    def solve(self, **options: object) -> Solution:
-        return solve(self.graph, self.signatures, self.transform_cost, self.outputs, **options)
+    def solve(self, *, time_limit: float = 30.0, reduce: bool = True) -> Solution:
+        """Without ``reduce``, by the integer program alone."""
+        arguments = self.graph, self.signatures, self.transform_cost, self.outputs
+        with nullcontext() if reduce else unreduced():
+            return solve(*arguments, operator_cost=own_cost, time_limit=time_limit)
 
     def problem(self) -> Problem:
-        return problem_of(self.graph, self.signatures, self.charged, self.outputs)
+        return problem_of(self.graph, self.signatures, self.charged, self.outputs, own_cost)
 
     def transform_cost(self, value: Value, source: Layout, target: Layout) -> float:
         if not self.by_pair:
@@ -340,7 +345,7 @@ def test_of_equal_solutions_the_one_with_fewer_transforms_wins() -> None:
         for node, all_ways in ways.items()
     }
     outputs = {value: value.identity for value in graph.outputs()}
-    solution = solve(graph, free, lambda value, source, target: 1e-9, outputs)
+    solution = solve(graph, free, lambda value, source, target: 1e-9, outputs, operator_cost=own_cost)
     assert solution.objective == pytest.approx(len(graph.nodes), abs=TIE_BREAK_US / 2)
 
 

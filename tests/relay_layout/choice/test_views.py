@@ -6,7 +6,7 @@ from tvm import relax
 
 from relay_layout.choice.plan import plan_layout
 from relay_layout.graph import Node
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target

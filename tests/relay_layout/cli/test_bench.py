@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import relay_layout.bench
-from relay_layout import host
 from relay_layout.bench import history
 from relay_layout.cli.main import main
+from relay_layout.environment import host
 from relay_layout.models import Network
 
 

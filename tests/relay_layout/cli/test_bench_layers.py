@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from relay_layout import host
 from relay_layout.bench.layers import run
 from relay_layout.cli.main import main
+from relay_layout.environment import host
 
 TOTALS = {
     "uses": 0,

@@ -19,7 +19,7 @@ from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.records.log import append, load
 from topi_ext.tune.records.record import TuningRecord
 from topi_ext.tune.tuner import TuneProgress
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 CONVOLUTION = """#[version = "0.0.5"]
 def @main(%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 16, 3, 3), float32]) {
@@ -158,7 +158,7 @@ def test_lines_that_are_no_records_are_told(measurer: MadeUp, capsys: pytest.Cap
 
 
 def test_other_records_are_starting_points(measurer: MadeUp) -> None:
-    from topi_ext.processor import Processor
+    from topi_ext.machine.processor import Processor
     from topi_ext.tune.space import Space
 
     space = Space(WORKLOAD, Processor("x86-64 AVX-512", 64, 32, 2, 4, 2, 32 << 10, 1 << 20, 2))

@@ -9,7 +9,7 @@ import pytest
 from relay_layout.cli.main import main
 from topi_ext.tune.records.log import append, load
 from topi_ext.tune.records.record import TuningRecord
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 DENSE = ConvolutionWorkload(
     1, 64, 64, 1, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1, "WC", "OI16o", "WC", "float32", "float32"

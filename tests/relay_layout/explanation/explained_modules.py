@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.choice.plan import LayoutPlan, plan_layout
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.targets import resolve_target
 from tests import layout_graphs
 

@@ -13,11 +13,11 @@ from relay_layout.choice.plan import plan_layout
 from relay_layout.explanation.readable import Letters
 from relay_layout.explanation.reasons import candidates_around, not_converted
 from relay_layout.explanation.refusals import refusal
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import Wanted
 from relay_layout.ops.axis_rule import AxisRule
 from relay_layout.ops.convolution_rule import ConvolutionRule
 from relay_layout.relay import callbacks
-from relay_layout.request import LayoutRequest
 from relay_layout.targets.backend import OperatorView, Requirement
 from tests.relay_layout.explanation.explained_modules import (
     TARGET,

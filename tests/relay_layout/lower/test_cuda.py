@@ -12,6 +12,7 @@ import relay_layout
 from relay_layout import models
 from relay_layout.errors import TargetError
 from relay_layout.frontend import load_model
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.lower.kernel_calls import KernelCall
 from relay_layout.lower.legalize.cuda_integers import integer_call
 from relay_layout.lower.library.device_code import stored_code
@@ -21,7 +22,6 @@ from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import Kernel, schedule_functions
 from relay_layout.lower.stages import lower, plan_memory
 from relay_layout.report.kernels import described_calls
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target
@@ -29,7 +29,7 @@ from tests.relax_modules import main_of
 from topi_ext.cuda.codegen.approximations import APPROXIMATE
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 Lowered = tuple[CudaTarget, tvm.IRModule, list[Kernel]]
 

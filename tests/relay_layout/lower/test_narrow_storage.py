@@ -12,8 +12,8 @@ from tvm import relax
 
 import relay_layout
 from relay_layout import models
+from relay_layout.environment.host import cpu_features
 from relay_layout.errors import TargetError
-from relay_layout.host import cpu_features
 from relay_layout.lower.legalize.convolutions import stored_weight
 from relay_layout.lower.narrow_storage import narrow_intermediates
 from relay_layout.targets import resolve_target

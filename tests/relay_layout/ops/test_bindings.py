@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target
 from tests.layout_graphs import execute

@@ -9,7 +9,8 @@ import pytest
 from qdq_graphs import run_both, steps_apart
 
 import relay_layout
-from relay_layout import host, models
+from relay_layout import models
+from relay_layout.environment import host
 from scripts.quantize import main, quantize
 from tests.quantized_steps import Arrays, steps_apart_each
 

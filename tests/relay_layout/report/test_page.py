@@ -9,10 +9,10 @@ import pytest
 
 from relay_layout.choice.plan import LayoutPlan, plan_layout
 from relay_layout.compiler import convert
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.report.choices import described_graph
 from relay_layout.report.files import write_report
 from relay_layout.report.schema import KIND, SCHEMA, Report
-from relay_layout.request import LayoutRequest
 from relay_layout.targets import resolve_target
 from scripts.conversion_time import network
 from tests.browser import MISSING, Browser, open_browser

@@ -8,7 +8,7 @@ from tvm import relax
 
 import relay_layout
 from relay_layout.errors import LayoutError
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import resolve_target

@@ -12,8 +12,8 @@ from relay_layout.choice.plan import plan_layout
 from relay_layout.errors import LayoutError
 from relay_layout.explanation.transforms import transforms_of
 from relay_layout.ir import operator_name
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.relax_pipeline import pipeline
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
 from tests.relax_modules import main_of, module_giving

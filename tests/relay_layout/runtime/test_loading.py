@@ -12,9 +12,10 @@ import pytest
 import tvm
 
 import relay_layout
-from relay_layout import host, models
+from relay_layout import models
 from relay_layout.artifact import read_artifact
 from relay_layout.compiler import CompiledModel
+from relay_layout.environment import host
 from relay_layout.errors import ArtifactError, InputError, TargetError
 from relay_layout.targets.x86 import INSTRUCTION_SETS, level_features
 from tests.relay_layout.runtime.random_arrays import randoms

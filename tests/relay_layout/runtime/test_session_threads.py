@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import relay_layout
-from relay_layout import host
+from relay_layout.environment import host
 from relay_layout.errors import InputError
 from relay_layout.runtime import session as session_module
 from relay_layout.runtime import threads as threads_module

@@ -11,13 +11,13 @@ import pytest
 import tvm
 
 import relay_layout
-from relay_layout import host
 from relay_layout.artifact import check_runnable, read_artifact
+from relay_layout.environment import host
 from relay_layout.errors import ArtifactError, TargetError
 from relay_layout.models import names
 from relay_layout.targets import resolve_target
 from relay_layout.targets.arm import ARM_BOARDS, CHECKED_FEATURES, present_attributes
-from topi_ext.processor import ARM_CORES
+from topi_ext.machine.processor import ARM_CORES
 
 A76 = ("dotprod", "fullfp16", "lse", "rcpc", "rdm")
 

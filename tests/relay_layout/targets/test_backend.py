@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import LayoutError
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.convert_layout import ConvertLayout, convert_layout
 from relay_layout.targets import resolve_target
 from relay_layout.targets.backend import OperatorView, Requirement

@@ -36,5 +36,5 @@ def test_what_measures_gpus_is_not_for_cpus() -> None:
 def test_kernels_of_gpus_are_built_on_all_cores(
     target: BuildTarget, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay_layout.host.cpu_count", lambda: 5)
+    monkeypatch.setattr("relay_layout.environment.host.cpu_count", lambda: 5)
     assert least_batch(target) == least

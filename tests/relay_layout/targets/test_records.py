@@ -16,7 +16,7 @@ from relay_layout.tuning.measurers import core_model
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.tune.records.log import load, write
 from topi_ext.tune.records.record import ANY_THREADS, TuningRecord
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 WORKLOAD = ConvolutionWorkload(
     batch=1,

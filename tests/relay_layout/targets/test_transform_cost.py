@@ -16,9 +16,9 @@ from relay_layout.layout import Layout
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.targets.transform_cost import transform_price, transform_workload
 from tests.relax_modules import main_of
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.records.log import write
 from topi_ext.tune.records.record import TransformRecord
+from topi_ext.workloads.transform import TransformWorkload
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")
 SHAPE = (1, 64, 28, 28)

@@ -10,8 +10,9 @@ import pytest
 import tvm
 
 import relay_layout
-from relay_layout import host, models
+from relay_layout import models
 from relay_layout.cli.main import main
+from relay_layout.environment import host
 from relay_layout.targets import CudaTarget, resolve_target
 from relay_layout.tuning.job import Listener, Tuning, TuningJob
 from relay_layout.tuning.tasks import model_tasks
@@ -22,13 +23,13 @@ from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import gemm_us
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.measuring import gpu_workers
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.log import append, load
 from topi_ext.tune.records.record import TransformRecord, TuningRecord
 from topi_ext.tune.task import Task
+from topi_ext.workloads.transform import TransformWorkload
 
 TARGET = "cuda-sm_90"
 SLOW_ROWS = 64

@@ -9,7 +9,7 @@ import pytest
 from relay_layout.tuning.importing import LONGEST_LINE, import_log
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import knobs_from_dict
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.record import TuningRecord
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_layout import host
+from relay_layout.environment import host
 from relay_layout.errors import TargetError
 from relay_layout.targets import resolve_target
 from relay_layout.tuning.measurers import local_measurer

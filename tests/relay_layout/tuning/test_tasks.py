@@ -9,7 +9,7 @@ from tvm import relax
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import as_tasks, describe, model_tasks
 from tests.relax_modules import main_of
-from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.convolution import ConvolutionWorkload, SpatialAxis, volume_workload
 
 
 @pytest.fixture(scope="module")

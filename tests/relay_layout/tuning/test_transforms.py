@@ -17,8 +17,8 @@ from relay_layout.tuning.transforms import (
     transform_function,
 )
 from tests import layout_graphs
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.measuring.workers import build, named
+from topi_ext.workloads.transform import TransformWorkload
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW16c", "NCHW8c")
 TARGET = resolve_target("x86-64-v3", threads=2, shipped_records=False)

@@ -10,7 +10,7 @@ import pytest
 from relay_layout.errors import InputError
 from relay_layout.tuning.autotvm import AutoTvmRecord, parse_line
 from relay_layout.tuning.translate import NEAR, nearest, processor_named, translate
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.space import Candidate, Space
 

@@ -10,13 +10,13 @@ import pytest
 from relay_layout.targets import BuildTarget, resolve_target
 from relay_layout.tuning.tasks import ModelTasks
 from relay_layout.tuning.turns import MOST_PLANS, TRANSFORMS_SHARE, Turns
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.record import TransformRecord, TuningRecord
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import TuneResult
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.transform import TransformWorkload
 
 TARGET = resolve_target("x86-64-v4", threads=2, shipped_records=False)
 BLOCKED = ConvolutionWorkload(

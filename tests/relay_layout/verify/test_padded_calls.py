@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout.choice.plan import plan_layout
 from relay_layout.errors import VerificationError
-from relay_layout.request import LayoutRequest
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.rewrite.border import with_border_layouts
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import OperatorView, Requirement, resolve_target

@@ -13,8 +13,8 @@ from tvm import relax, tirx
 from relay_layout.choice.plan import plan_layout
 from relay_layout.errors import VerificationError
 from relay_layout.graph import build_graph
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.ops import TABLE
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.rewriter import rewrite
 from relay_layout.targets import resolve_target
 from relay_layout.verify import meanings, verify

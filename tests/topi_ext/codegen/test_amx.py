@@ -13,18 +13,18 @@ from kernel_reference import pack
 from test_integer_kernels import filled, workload
 from tvm.target import Target
 
-from topi_ext.amx_permission import may_use_amx
 from topi_ext.codegen.amx import REGISTERS, Matrices, registers_held
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import kernel_arguments, kernel_function, scheduled_kernel
 from topi_ext.kernel import schedule as arrange
 from topi_ext.knobs import ConvolutionKnobs, check_knobs, knobs_from_dict
-from topi_ext.processor import processor_of
+from topi_ext.machine.amx_permission import may_use_amx
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.convolution import knob_space
 from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.workplace import Workplace
-from topi_ext.word_forms import bfloat16_form, integer_form
+from topi_ext.workloads.word_forms import bfloat16_form, integer_form
 
 TARGET = Target({"kind": "llvm", "num-cores": 2, "mcpu": "sapphirerapids", "mattr": ["-prefer-256-bit"]})
 PROCESSOR = processor_of(TARGET)

@@ -15,13 +15,13 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.indexing import block_of
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.matrix import neon_tiles
 from topi_ext.tune.models.assembly import hot_loop
-from topi_ext.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
 
 CPU = "neoverse-n2"
 PROCESSOR = processor_of(target_for(CPU))

@@ -34,7 +34,7 @@ from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.schedule.depthwise import schedule_depthwise
 from topi_ext.cuda.schedule.implicit_gemm import schedule_product
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution, NhwcConvolution
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 Run = Callable[[tirx.PrimFunc, Multiprocessor, dict[str, Any]], None]
 """What launches a scheduled function on an architecture: arguments by the names of its parameters, flat."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from cuda_sources import cuda_source
 from gpu_bulk import maps_of
 from gpu_cases import shared_size
 from gpu_memory import SimulationError
@@ -17,7 +18,7 @@ from ptx_module import parse_kernels
 from ptx_text import compile_ptx
 from tvm import tirx
 
-from topi_ext.cuda.codegen.build import cuda_source, device_passes
+from topi_ext.cuda.codegen.build import device_passes
 from topi_ext.cuda.multiprocessor import Multiprocessor
 
 _SIGNATURE = re.compile(r"main_kernel\(([^)]*)\)")

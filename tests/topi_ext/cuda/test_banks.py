@@ -9,7 +9,7 @@ from gpu_cases import lowered, product_error, scheduled_product, workload
 from topi_ext.cuda.gemm_knobs import GemmKnobs
 from topi_ext.cuda.gemm_space import cheapest_gemm
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 SM_80 = MULTIPROCESSORS["sm_80"]
 LANES = np.arange(32)

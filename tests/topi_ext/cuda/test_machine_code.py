@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cuda_sources import cuda_source
 from gpu_cases import depthwise, scheduled_depthwise, scheduled_product, workload
 from machine_listing import find_nvdisasm
 from ptx_text import compile_ptx
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
 from topi_ext.cuda.depthwise_space import cheapest_depthwise
@@ -21,7 +21,7 @@ from topi_ext.cuda.gemm_space import cheapest_gemm, gemm_knobs
 from topi_ext.cuda.multiplication import extents, multiplication
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS, Multiprocessor
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 pytestmark = pytest.mark.skipif(find_nvcc() is None, reason="nvcc is not installed")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cuda_sources import cuda_source
 from gpu_cases import workload
 from gpu_winograd import (
     image_function,
@@ -17,7 +18,6 @@ from gpu_winograd import (
 from ptx_text import compile_ptx
 from tvm import te, topi
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.compute.winograd import products_shape, transformed_products
 from topi_ext.cuda.gemm_knobs import GemmKnobs

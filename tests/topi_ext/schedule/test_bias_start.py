@@ -13,7 +13,7 @@ from topi_ext.compute.convolution import conv2d
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.reading import convolution_from_json
 
 CHANNELS, SIZE = 10, 7
 
@@ -45,7 +45,7 @@ def test_epilogues(name: str, tile: tuple[int, int]) -> None:
     func = prim_func([data, weight, bias, residual, epilogue(topi, sums, bias, residual)])
     found = annotated_block(open_schedule(func))
     assert found is not None
-    workload = ConvolutionWorkload.from_json(found[1])
+    workload = convolution_from_json(found[1])
     arranged = schedule_convolution(func, workload, ConvolutionKnobs(4, *tile, "channels", SIZE, "stage"))
     assert (START in arranged.mod.script()) == starts
     bordered = np.pad(arrays[0], ((0, 0), (1, 1), (1, 1), (0, 0)))

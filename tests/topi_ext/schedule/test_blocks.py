@@ -17,7 +17,7 @@ from topi_ext.schedule.blocks import (
     fuse_epilogue,
     open_schedule,
 )
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.text import operator_of
 
 SHAPE = (1, 2, 6, 6, 8)
 

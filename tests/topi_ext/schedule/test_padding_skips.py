@@ -10,8 +10,8 @@ from kernel_harness import host_cpus
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.padding_skips import SKIPPED
-from topi_ext.workload import ConvolutionWorkload
-from topi_ext.workload_facts import share_of_taps_inside
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.facts import share_of_taps_inside
 
 ORDINARY = ConvolutionCase(
     1,

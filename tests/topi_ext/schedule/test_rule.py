@@ -10,7 +10,7 @@ from topi_ext.chooser import KernelChooser
 from topi_ext.cuda.compute.depthwise import depthwise_conv2d
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import DepthwiseConvolution
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.rules.cpu import cpu_rules
 from topi_ext.rules.cuda import CudaRule, cuda_rules
 from topi_ext.schedule.cpu.loops import LoopNest

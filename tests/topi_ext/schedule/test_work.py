@@ -15,7 +15,7 @@ from topi_ext.compute import Pooling, max_pool2d, transcendental
 from topi_ext.ir import nodes_of
 from topi_ext.kernel import kernel_function, schedule
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.spaces.convolution import cheapest
 
 TARGET = target_for(host_cpus()[-1])

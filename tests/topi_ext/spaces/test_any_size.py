@@ -17,7 +17,7 @@ from topi_ext.spaces.any_size import (
     whole_tile_knobs,
 )
 from topi_ext.spaces.typical_sizes import SCALES, overrun
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 def test_overrun() -> None:

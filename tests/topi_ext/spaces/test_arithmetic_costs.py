@@ -7,10 +7,10 @@ import pytest
 from kernel_harness import target_for
 from kernel_networks import workload_for
 
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.spaces.arithmetic_costs import StepCosts, step_costs
-from topi_ext.word_forms import ByteWeight, integer_forms
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import ByteWeight, integer_forms
 
 FLOATS = workload_for((64, 64, 14, 3, 1, 1), "NCHW8c", "OIHW8i8o", "NCHW8c")
 BYTES = replace(FLOATS, dtype="uint8", out_dtype="int32")

@@ -8,11 +8,11 @@ from kernel_networks import workload_for
 from tvm.target import Target
 
 from relay_layout.targets.matrix_products import product_workload
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.spaces.direct import cheapest_direct, direct_knobs, tiled_loops
 from topi_ext.spaces.register_tile import RegisterTile, conflicting_lines
-from topi_ext.word_forms import integer_form
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import integer_form
 
 TARGETS = {
     "avx512": {"mcpu": "x86-64-v4", "num-cores": 2},

@@ -7,7 +7,7 @@ from kernel_harness import target_for
 from kernel_networks import workload_for
 
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.convolution import cheapest
 
 

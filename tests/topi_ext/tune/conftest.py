@@ -7,10 +7,10 @@ from zlib import crc32
 
 import pytest
 
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.records.record import TuningRecord, knobs_key
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 

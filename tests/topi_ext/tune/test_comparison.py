@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.comparison import Curve, compare, replays, search_curve
 from topi_ext.tune.records.record import TuningRecord
 from topi_ext.tune.search import ExhaustiveSearch, ModelSearch, RandomSearch, Strategy
 from topi_ext.tune.space import Candidate, Space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 

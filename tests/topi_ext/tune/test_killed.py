@@ -22,7 +22,7 @@ import json, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from conftest import MadeUp, made_up_seconds, square
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender
 from topi_ext.tune.task import Task

@@ -26,7 +26,8 @@ from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
-from topi_ext.processor import architecture_of, processor_of
+from topi_ext.machine.architecture import architecture_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.tune.measuring import boards, workers
 from topi_ext.tune.measuring.boards import BoardRunner, Library
 from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
@@ -36,7 +37,7 @@ from topi_ext.tune.measuring.timing import Timing
 from topi_ext.tune.measuring.tracker import RemoteDevice, check_remote
 from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.space import Space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1})

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.search import ExhaustiveSearch, GeneticSearch, ModelSearch, RandomSearch, Strategy
 from topi_ext.tune.space import Space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 Seconds = Callable[..., float]
 ALL = (ModelSearch, RandomSearch, ExhaustiveSearch, GeneticSearch)

@@ -7,9 +7,9 @@ import pytest
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.workload import DepthwiseConvolution, GemmConvolution
 from topi_ext.family import Machine, Workload
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.space import Space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 WINDOW = ((3, 3), (1, 1), (1, 1, 1, 1), (1, 1))
 GPU = MULTIPROCESSORS["sm_90"]

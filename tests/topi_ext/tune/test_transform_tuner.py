@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tvm import te
 
-from topi_ext.processor import Processor
-from topi_ext.transform_workload import TransformWorkload
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.transform_tuner import TransformMeasurer, TransformProgress
+from topi_ext.workloads.transform import TransformWorkload
 
 
 class MadeUp:

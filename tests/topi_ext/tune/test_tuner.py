@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.options import TuneOptions
 from topi_ext.tune.records.database import Database
@@ -17,7 +17,7 @@ from topi_ext.tune.records.record import TuningRecord, knobs_key
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task, TaskState, known_samples
 from topi_ext.tune.tuner import TuneProgress, Tuner, TuneResult, summary
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 Squares = Callable[..., ConvolutionWorkload]

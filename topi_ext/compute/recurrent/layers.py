@@ -15,10 +15,11 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from topi_ext.compute.imperative import written
-from topi_ext.compute.recurrent.step import Group, Kind, Phase, Recurrence, Step, TimeStep
+from topi_ext.compute.recurrent.recurrence import Kind, Recurrence
+from topi_ext.compute.recurrent.step import Group, Phase, Step, TimeStep
 from topi_ext.compute.recurrent.tiles import most_rows, pack, packed, tile_of
 from topi_ext.extents import fixed
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 
 SHARED_BYTES = 512 << 10
 """Threads share each step of layers whose matrix is larger, and divide the sequences of others among them.
@@ -39,12 +40,12 @@ def recurrent(
 
     T is the length, D the number of directions, B the batch, H the size of the hidden state. ``projected``
     [T, B, D * gates * H] is the product of the data with its weights, bias included; ``weight``, by which the
-    hidden state is multiplied, is :func:`packed`. The optional inputs (:data:`.OPTIONAL`) are: ``hidden`` and
-    ``cell`` [D, B, H], the initial states, zero by default; ``lengths`` [B], int32, after which a sequence
-    keeps its states and has results of zero; ``bias`` [D, gates * H] of a GRU with ONNX's
+    hidden state is multiplied, is :func:`packed`. The optional inputs (:data:`.recurrence.OPTIONAL`) are:
+    ``hidden`` and ``cell`` [D, B, H], the initial states, zero by default; ``lengths`` [B], int32, after
+    which a sequence keeps its states and has results of zero; ``bias`` [D, gates * H] of a GRU with ONNX's
     ``linear_before_reset``, which is added to the product with the hidden state before the reset gate is
-    applied (without it, the gate is applied before the product); ``peepholes`` [D, 3 * H] of an LSTM, for the
-    gates input, output and forget.
+    applied (without it, the gate is applied before the product); ``peepholes`` [D, 3 * H] of an LSTM, for
+    the gates input, output and forget.
     """
     length, batch, _ = projected.shape
     directions, _, hidden, gates, _ = (int(extent) for extent in weight.shape)

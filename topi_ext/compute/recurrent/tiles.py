@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 from tvm import te, tirx
 
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 
 LANES = 16
 """Longest vector of a state. Cores with shorter registers take several for one."""

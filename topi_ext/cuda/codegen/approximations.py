@@ -1,9 +1,9 @@
 """Approximate exponentials and sigmoids where more digits would be rounded away.
 
 The CUDA library's exponential and IEEE's division, of which a sigmoid consists, take some forty instructions
-together; `__expf` and `__fdividef` take six. By the CUDA C++ Programming Guide, "Intrinsic Functions", the
-exponential of x is off by 2 and 1.17 times x units in the last place, and a quotient by 2. A divisor above
-2^126 gives zero, as a sigmoid may.
+together; ``__expf`` and ``__fdividef`` take six. By the CUDA C++ Programming Guide, "Intrinsic Functions",
+the exponential of x is off by 2 and 1.17 times x units in the last place, and a quotient by 2. A divisor
+above 2^126 gives zero, as a sigmoid may.
 
 Other quotients stay IEEE's: what is rounded down behind them, or to an integer, would be another number.
 """

@@ -25,7 +25,6 @@ from topi_ext.cuda.codegen.swizzle import swizzle_tiles
 from topi_ext.cuda.codegen.warpgroups import order_warpgroups
 from topi_ext.cuda.codegen.wide_copies import widen_copies
 from topi_ext.cuda.codegen.zero_copies import copy_or_zeros
-from topi_ext.cuda.multiprocessor import Multiprocessor
 
 PIPELINE = "topi_ext.cuda"
 """For ``relax.build(..., tir_pipeline=PIPELINE)``."""
@@ -78,10 +77,3 @@ def machine_code_of(built: Any, arch: str) -> dict[str, Cubin]:
             source = str(module.inspect_source("cuda"))
             found[digest(source)] = compile_cubin(source, arch)
     return found
-
-
-def cuda_source(func: tirx.PrimFunc, multiprocessor: Multiprocessor) -> str:
-    """The CUDA source of a scheduled function."""
-    scheduled = func.with_attr({"global_symbol": "main", "tirx.is_scheduled": True})
-    module = tvm.compile(tvm.IRModule({"main": scheduled}), multiprocessor.target(), tir_pipeline=PIPELINE)
-    return str(module.mod.imports[0].inspect_source("cuda"))

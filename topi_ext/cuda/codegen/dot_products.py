@@ -11,7 +11,7 @@ from tvm.tirx.script import builder as T
 
 from topi_ext.cuda.codegen.tensor_functions import SHARED, operand, tensor_function
 from topi_ext.errors import CudaError
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 DOT_BYTES = 16
 """Neighbouring bytes of each operand: one load from shared memory, four instructions."""

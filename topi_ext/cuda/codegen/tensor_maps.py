@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 from topi_ext.cuda.codegen.window_maps import ENCODE_WINDOWS
 from topi_ext.cuda.workload import GemmConvolution
 from topi_ext.dtypes import DTYPE_BYTES
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 """TVM's own encoder."""

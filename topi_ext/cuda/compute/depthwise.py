@@ -11,7 +11,7 @@ from tvm import te, tirx
 from topi_ext.cuda.annotation import describe_kernel
 from topi_ext.cuda.depthwise_knobs import DepthwiseKnobs
 from topi_ext.cuda.workload import DepthwiseConvolution
-from topi_ext.workload import ANNOTATION
+from topi_ext.workloads.convolution import ANNOTATION
 
 WINDOW, SUMS = "window", "depthwise"
 """The blocks that read the image with what surrounds it, and that sum."""

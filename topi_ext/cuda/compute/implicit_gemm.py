@@ -14,7 +14,7 @@ from topi_ext.compute.row_numbers import number_of_row
 from topi_ext.cuda.annotation import describe_kernel
 from topi_ext.cuda.gemm_knobs import GemmKnobs, padded_depth
 from topi_ext.cuda.workload import GemmConvolution
-from topi_ext.workload import ANNOTATION
+from topi_ext.workloads.convolution import ANNOTATION
 
 PRODUCT = "product"
 """The block that multiplies."""

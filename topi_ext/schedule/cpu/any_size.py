@@ -20,8 +20,8 @@ from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.spaces.any_size import LONG_RUN, Shorter
-from topi_ext.workload import ANNOTATION, ConvolutionWorkload
-from topi_ext.workload_facts import fuses_rows
+from topi_ext.workloads.convolution import ANNOTATION, ConvolutionWorkload
+from topi_ext.workloads.facts import fuses_rows
 
 
 def schedule_any_size(

@@ -18,7 +18,7 @@ from tvm_ffi import structural_map
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.extents import fixed
 from topi_ext.ir import conjunction, conjuncts, holds, loads_of, sequence, stored_by, substitute, uses
-from topi_ext.processor import LAST_CACHE_BYTES, LINE_BYTES, Processor
+from topi_ext.machine.processor import LAST_CACHE_BYTES, LINE_BYTES, Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,

@@ -6,7 +6,6 @@ This is the register-tiled direct convolution of NeoCPU (Liu et al., ATC 2019) a
 al. (SC 2018), for any mix of layouts.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +29,7 @@ from topi_ext.schedule.blocks import (
     open_schedule,
 )
 from topi_ext.schedule.clamped_loops import apply_clamping, mark_clamped
+from topi_ext.schedule.cpu.block_axes import fuse_rows, split_groups
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, place_padding
 from topi_ext.schedule.cpu.matrices import apply_matrices, keep_configured, multiply_matrices
 from topi_ext.schedule.cpu.separable import depthwise_stage, place_depthwise
@@ -39,15 +39,16 @@ from topi_ext.schedule.partial_vectors import apply_partial_vectors
 from topi_ext.schedule.phases import apply_missing_taps, skip_missing_taps, store_in_place
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
 from topi_ext.schedule.vector_remainders import apply_remainders
-from topi_ext.stacked_phases import StackedPhases
-from topi_ext.workload import COLUMNS, PLANES, ROWS, ConvolutionWorkload, SeparableWorkload
-from topi_ext.workload_facts import (
+from topi_ext.workloads.convolution import COLUMNS, PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.facts import (
     fuses_rows,
     lanes_are_pixels,
     parts_of_block,
     share_of_taps_inside,
     splits_groups,
 )
+from topi_ext.workloads.separable import SeparableWorkload
+from topi_ext.workloads.stacked_phases import StackedPhases
 
 Loop = Any
 """A loop of a schedule (``tvm.s_tir.schedule.LoopRV``)."""
@@ -154,9 +155,9 @@ class _Nest:
         """As :meth:`_surroundings`, with rows fused and groups split as tiling needs them."""
         around, epilogue = self._surroundings()
         if flat:
-            self._fuse_rows(epilogue, self._copy(around))
+            fuse_rows(self.sch, self.workload, self.anchor, epilogue, self._copy(around))
         if splits_groups(self.workload):
-            self._split_groups(epilogue, flat)
+            split_groups(self.sch, self.workload, self.anchor, epilogue)
             if self.workload.padded_lanes:
                 return self._simplified(around, epilogue)
         return around, epilogue
@@ -227,41 +228,6 @@ class _Nest:
         names = ((block, self.sch.get(block).name_hint) for block in around.before)
         return next((block for block, name in names if name.startswith(PADDING)), None)
 
-    def _fuse_rows(self, epilogue: SBlock, copy: SBlock | None) -> None:
-        """Fuse rows and columns to one axis in the blocks, and in the buffers between them."""
-        width = self.workload.out_width
-
-        def fuse_in(layout: str) -> Callable[..., list[Any]]:
-            row = physical_axes(layout).index(("H", 0))
-
-            def fuse(*index: Any) -> list[Any]:
-                pixel = index[row] * width + index[row + 1]
-                return [*index[:row], pixel, *index[row + 2 :]]
-
-            return fuse
-
-        self._remap(fuse_in(self.workload.out_layout), [self.anchor, epilogue], filled=self.anchor)
-        if copy is not None:
-            self._remap(fuse_in(self.workload.data_layout), [copy], filled=copy)
-
-    def _split_groups(self, epilogue: SBlock, flat: bool) -> None:
-        """Split the channels into groups and channels of a group, in both blocks and the buffer between them.
-
-        The anchor's result already has these axes if its vectors are padded.
-        """
-        axes = physical_axes(self.workload.out_layout)
-        channel = axes.index(("C", 0)) - flat
-        outputs = self.workload.out_channels // self.workload.groups
-
-        def split(*index: Any) -> list[Any]:
-            pair = [index[channel] // outputs, index[channel] % outputs]
-            return [*index[:channel], *pair, *index[channel + 1 :]]
-
-        if self.workload.padded_lanes:
-            self._remap(split, [epilogue])
-        else:
-            self._remap(split, [self.anchor, epilogue], filled=self.anchor)
-
     def _simplified(self, around: AnchorNeighbours, epilogue: SBlock) -> tuple[AnchorNeighbours, SBlock]:
         """The same blocks in the simplified function, whose indices no longer divide a group's channel.
 
@@ -276,23 +242,6 @@ class _Nest:
         self.anchor, epilogue = again(self.anchor), again(epilogue)
         self.sch = sch
         return AnchorNeighbours(before, epilogue, after), epilogue
-
-    def _remap(
-        self, axes: Callable[..., list[Any]], blocks: list[SBlock], filled: SBlock | None = None
-    ) -> None:
-        """Map the axes of ``blocks`` by ``axes``, and the dimensions of the buffer that ``filled`` writes."""
-        sch = self.sch
-
-        def mapping(block: SBlock, rank: int) -> tirx.IndexMap:
-            # The map's default dtype, int64, would put casts into indices, which later primitives refuse.
-            dtype = str(sch.get(block).iter_vars[0].var.ty)
-            return tirx.IndexMap.from_func(axes, ndim=rank, index_dtype=dtype)
-
-        for block in blocks:
-            sch.transform_block_layout(block, mapping(block, len(sch.get(block).iter_vars)))
-        if filled is not None:
-            rank = len(sch.get(filled).writes[0].source.shape)
-            sch.transform_layout(filled, ("write", 0), mapping(filled, rank), assume_injective_transform=True)
 
     def _split(self, loops: dict[str, Loop], flat: bool) -> tuple[list[Loop], dict[str, Loop]]:
         """The loops of the register tile, the vector last, and by name those around it from the outermost

@@ -15,7 +15,7 @@ from tvm.s_tir import SBlock, Schedule
 
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, substitute, uses
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, open_schedule, temporaries
 from topi_ext.schedule.conditionals import Part, conditionals, range_of, simplified_in
 from topi_ext.schedule.cpu.interleaved import Interleaved

@@ -14,7 +14,7 @@ from tvm.s_tir import SBlock, Schedule
 
 from topi_ext.extents import fixed
 from topi_ext.ir import loads_of, nodes_of, stored_by, strides_along, substitute, uses
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
 from topi_ext.schedule.conditionals import conditionals, range_of, simplified_in
 from topi_ext.schedule.cpu.loops import LEAST_VECTOR, LoopNest

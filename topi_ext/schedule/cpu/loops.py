@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from topi_ext.codegen.infinite_extremes import from_infinity
 from topi_ext.extents import size_of
 from topi_ext.ir import holds, loads_of, nodes_of, uses
-from topi_ext.processor import Processor, parallel_cycles
+from topi_ext.machine.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,

@@ -23,7 +23,7 @@ from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.ir import nodes_of, sequence, substitute, unmarked, with_loops
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import SBlock
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 _CONFIGURED, _IN_VECTORS, _ZERO, _SUM, _PRODUCT = _MARKS = tuple(
     f"topi_ext.matrices.{part}" for part in ("configured", "in_vectors", "zero", "sum", "product")

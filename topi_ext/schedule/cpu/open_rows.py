@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from topi_ext.extents import fixed
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import SBlock, child_blocks, has_reduction, open_schedule
 from topi_ext.schedule.cpu.loops import arrange, arrange_block, finished, with_plain_loops
 from topi_ext.schedule.cpu.reductions import Arrangement, runs_along, start_before

@@ -8,8 +8,7 @@ from tvm.s_tir import Schedule
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.extents import fixed
 from topi_ext.indexing import block_of, physical_axes
-from topi_ext.pooling_workload import AVERAGE_POOL, MAX_POOL, PoolingWorkload
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import (
     anchor_of,
     annotated_block,
@@ -25,8 +24,9 @@ from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
-from topi_ext.workload import ANNOTATION
-from topi_ext.workload_text import operator_of
+from topi_ext.workloads.convolution import ANNOTATION
+from topi_ext.workloads.pooling import AVERAGE_POOL, MAX_POOL, PoolingWorkload
+from topi_ext.workloads.text import operator_of
 
 TILE_PIXELS = 4
 """Output pixels per tile; enough independent maxima to hide their latency."""

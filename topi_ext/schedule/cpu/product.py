@@ -18,7 +18,7 @@ from tvm_ffi import structural_equal
 from topi_ext.codegen.dot_products import is_dot, operands
 from topi_ext.extents import fixed
 from topi_ext.ir import IF_THEN_ELSE, loads_of, nodes_of, uses
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from topi_ext.compute.row_dots import MOST_ROWS, ROW_DOTS
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, stored_by
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import SBlock, child_blocks, fuse_epilogue, fusible, loop_extent, open_schedule
 from topi_ext.schedule.cpu.loops import LoopNest, arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.product import Product

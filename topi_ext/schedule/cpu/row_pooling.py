@@ -14,7 +14,7 @@ from topi_ext.compute.padding import PADDING
 from topi_ext.compute.pooling import COLUMNS
 from topi_ext.divisors import largest_divisor
 from topi_ext.extents import fixed
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     anchor_of,
@@ -29,7 +29,7 @@ from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
-from topi_ext.workload import ANNOTATION
+from topi_ext.workloads.convolution import ANNOTATION
 
 FEWEST_LANES = 4
 """The fewest lanes of vectors of rows whose length is not known, where these are too short for more."""

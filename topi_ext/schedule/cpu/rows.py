@@ -13,7 +13,7 @@ from tvm_ffi import structural_equal
 
 from topi_ext.extents import fixed
 from topi_ext.ir import holds, loads_of, nodes_of
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import (
     SBlock,
     child_blocks,

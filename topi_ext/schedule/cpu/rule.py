@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.schedule.rule import Rule
 
 _LOG = logging.getLogger(__name__)

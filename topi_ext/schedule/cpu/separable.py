@@ -15,7 +15,8 @@ from topi_ext.compute.padding import PADDING
 from topi_ext.indexing import block_of
 from topi_ext.schedule.blocks import SBlock
 from topi_ext.schedule.overlap import overlap_tail
-from topi_ext.workload import ANNOTATION, SeparableWorkload
+from topi_ext.workloads.convolution import ANNOTATION
+from topi_ext.workloads.separable import SeparableWorkload
 
 LONGEST_TILE = 14
 """Pixels of one register tile: with their accumulators, weights and data of AVX-512 stay in registers."""

@@ -18,7 +18,7 @@ from tvm.s_tir import Schedule
 from topi_ext.codegen.scalar_operations import vector_of
 from topi_ext.extents import as_int
 from topi_ext.ir import IF_THEN_ELSE, loads_of, nodes_of, substitute
-from topi_ext.processor import LINE_BYTES, Processor
+from topi_ext.machine.processor import LINE_BYTES, Processor
 from topi_ext.schedule.blocks import has_reduction, open_schedule
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.inlining import inlined, only_block

@@ -24,7 +24,7 @@ from topi_ext.schedule.blocks import (
 from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished, place_padding
 from topi_ext.schedule.phases import store_in_place
 from topi_ext.schedule.prefetch import apply_prefetch, prefetch_weights
-from topi_ext.workload import WIDENED, ConvolutionWorkload
+from topi_ext.workloads.convolution import WIDENED, ConvolutionWorkload
 
 WEIGHT_BYTES = 4
 """Bytes of one float32, or of a word of int16."""

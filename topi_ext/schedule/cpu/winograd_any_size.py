@@ -24,7 +24,7 @@ from topi_ext.schedule.cpu.winograd_results import by_tiles
 from topi_ext.schedule.last_chunk import end_with, mark_chunk, mark_tiles
 from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.prefetch import apply_prefetch
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 _STAGES = (NEAREST, WINDOW, DATA_ROWS, DATA, PRODUCT, RESULT_COLUMNS)
 

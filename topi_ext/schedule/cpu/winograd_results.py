@@ -18,7 +18,7 @@ from topi_ext.indexing import physical_axes
 from topi_ext.ir import loads_of, substitute
 from topi_ext.knobs import WinogradKnobs
 from topi_ext.schedule.nests import nested_block, nests_of, with_nests
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 def by_tiles(

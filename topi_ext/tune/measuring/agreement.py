@@ -14,12 +14,12 @@ from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.indexing import physical_axes
 from topi_ext.kernel import kernel_arguments
 from topi_ext.knobs import Knobs, WinogradKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.measuring.library import ENTRY
 from topi_ext.tune.records.record import WRONG
 from topi_ext.weights import winograd_weight
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 DIRECT_TOLERANCE = 1e-5
 WINOGRAD_TOLERANCE = 1e-4

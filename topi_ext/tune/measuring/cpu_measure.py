@@ -10,12 +10,13 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from topi_ext.capabilities import capabilities
 from topi_ext.errors import RelayLayoutError
 from topi_ext.files.temporary_folder import FOR_CODE, TemporaryFolder
 from topi_ext.kernel import scheduled_kernel
+from topi_ext.machine.architecture import architecture_of
+from topi_ext.machine.capabilities import capabilities
+from topi_ext.machine.processor import processor_of
 from topi_ext.messages import last_line
-from topi_ext.processor import architecture_of, processor_of
 from topi_ext.tune.measuring import workers
 from topi_ext.tune.measuring.agreement import Kernel, difference, reference_knobs, tolerance, tolerance_error
 from topi_ext.tune.measuring.boards import BoardRunner
@@ -34,7 +35,7 @@ from topi_ext.tune.measuring.process import LocalRunner, Process
 from topi_ext.tune.measuring.timing import USUAL, Timing
 from topi_ext.tune.measuring.workplace import Workplace
 from topi_ext.tune.records.record import WRONG
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 class CpuMeasurer:

@@ -15,8 +15,8 @@ from topi_ext.cuda.multiprocessor import Multiprocessor
 from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.errors import CudaError
 from topi_ext.files.temporary_folder import FOR_CODE, TemporaryFolder
+from topi_ext.machine.architecture import architecture_of
 from topi_ext.messages import last_line
-from topi_ext.processor import architecture_of
 from topi_ext.tune.measuring import gpu_workers, product_check
 from topi_ext.tune.measuring.agreement import tolerance_error
 from topi_ext.tune.measuring.boards import BoardRunner

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from topi_ext.capabilities import architecture_told, features_told
+from topi_ext.machine.capabilities import architecture_told, features_told
 from topi_ext.tune.measuring.library import ENTRY, Library
 
 
@@ -12,7 +12,8 @@ from topi_ext.tune.measuring.library import ENTRY, Library
 class Needs:
     """The architecture of machines, and CPU features by LLVM's names.
 
-    ``probe`` is a library of :func:`topi_ext.capabilities.capabilities`; without it nobody asks for features.
+    ``probe`` is a library of :func:`topi_ext.machine.capabilities.capabilities`; without it nobody asks for
+    features.
     """
 
     architecture: str

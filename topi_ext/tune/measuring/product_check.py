@@ -8,7 +8,7 @@ from topi_ext.cuda.kernel import Knobs
 from topi_ext.cuda.winograd_knobs import WinogradGemmKnobs
 from topi_ext.cuda.workload import NhwcConvolution
 from topi_ext.tune.measuring.agreement import DIRECT_TOLERANCE, WINOGRAD_TOLERANCE
-from topi_ext.workload import BYTES
+from topi_ext.workloads.convolution import BYTES
 
 ROWS = 2048
 """Pixels of the result that are compared; of a smaller one, all."""

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import tvm
 
-from topi_ext.amx_permission import may_use_amx
 from topi_ext.codegen.build import PIPELINE, unchecked
+from topi_ext.machine.amx_permission import may_use_amx
 from topi_ext.messages import last_line
 from topi_ext.spaces.direct_costs import CACHED_BYTES
 from topi_ext.tune.measuring.library import ENTRY, Library

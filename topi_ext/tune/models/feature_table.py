@@ -8,7 +8,7 @@ from topi_ext.family import Machine, Workload
 from topi_ext.tune.models.depthwise_features import depthwise_features, thread_features
 from topi_ext.tune.models.features import Features, knob_features, workload_features
 from topi_ext.tune.models.product_features import convolution_features, product_features
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 class FeatureFunctions(NamedTuple):

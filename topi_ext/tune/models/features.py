@@ -9,8 +9,9 @@ from typing import Any
 
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.indexing import block_of
-from topi_ext.processor import Processor
-from topi_ext.workload import PLANES, ConvolutionWorkload, SeparableWorkload
+from topi_ext.machine.processor import Processor
+from topi_ext.workloads.convolution import PLANES, ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 Features = dict[str, float]
 

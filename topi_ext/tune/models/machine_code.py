@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.models.assembly import Loop
 
 TOOL = "llvm-mca"

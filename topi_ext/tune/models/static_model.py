@@ -18,8 +18,8 @@ from topi_ext.compute.geometry import reduction_block
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import EPILOGUE_OPERATIONS, scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
+from topi_ext.machine.processor import Processor
 from topi_ext.messages import last_line
-from topi_ext.processor import Processor
 from topi_ext.spaces.arithmetic_costs import LONG_PRODUCTS, multiplies_long
 from topi_ext.spaces.direct import vector_axes
 from topi_ext.spaces.direct_costs import imbalance
@@ -30,7 +30,7 @@ from topi_ext.tune.measuring.measurement import Measurement
 from topi_ext.tune.models.assembly import Loop, hot_loop, innermost_loops
 from topi_ext.tune.models.machine_code import Analysis, analyse, analyser, loop_cycles
 from topi_ext.tune.models.traffic import direct_traffic, tiles_of
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 ENTRY_CYCLES = 8.0
 """Leaving a loop and entering it again: a branch that is predicted wrongly, and an empty pipeline."""

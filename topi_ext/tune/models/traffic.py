@@ -9,10 +9,10 @@ from math import ceil
 
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.spaces.direct import vector_axes
-from topi_ext.workload import PLANES, ROWS, ConvolutionWorkload
-from topi_ext.workload_facts import fuses_rows, lanes_are_pixels, parts_of_block
+from topi_ext.workloads.convolution import PLANES, ROWS, ConvolutionWorkload
+from topi_ext.workloads.facts import fuses_rows, lanes_are_pixels, parts_of_block
 
 COPY_BYTES_PER_CYCLE = 8.0
 """Padding rows that stay in the level-1 cache."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Machine, Workload, family_of
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.records.log import Problem, load
 from topi_ext.tune.records.ranking import best_repeated, rank_records
 from topi_ext.tune.records.record import ANY_THREADS, Record, TransformRecord, TuningRecord
+from topi_ext.workloads.transform import TransformWorkload
 
 
 class Database:

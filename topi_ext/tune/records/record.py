@@ -11,7 +11,6 @@ from typing import Any, Literal, NoReturn, get_args
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
 from topi_ext.messages import json_reason
-from topi_ext.transform_workload import LAYOUT_TRANSFORM, TransformWorkload
 from topi_ext.tune.records.record_workload import (
     check_names,
     is_whole,
@@ -19,7 +18,8 @@ from topi_ext.tune.records.record_workload import (
     refuse,
     transform_workload,
 )
-from topi_ext.workload_text import without_unset
+from topi_ext.workloads.text import without_unset
+from topi_ext.workloads.transform import LAYOUT_TRANSFORM, TransformWorkload
 
 SCHEMA = 1
 """The version of the form of records, which their field ``schema`` names."""

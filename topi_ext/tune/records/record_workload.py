@@ -11,9 +11,11 @@ from topi_ext.cuda.workload import DepthwiseConvolution, nhwc_class
 from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.errors import RelayLayoutError
 from topi_ext.family import Workload
-from topi_ext.transform_workload import TransformWorkload
-from topi_ext.workload import SeparableWorkload, VolumeWorkload, separable, workload_class
-from topi_ext.workload_text import unset_fields, with_tuples
+from topi_ext.workloads.convolution import VolumeWorkload
+from topi_ext.workloads.reading import workload_class
+from topi_ext.workloads.separable import SeparableWorkload, separable
+from topi_ext.workloads.text import unset_fields, with_tuples
+from topi_ext.workloads.transform import TransformWorkload
 
 _LARGEST_EXTENT = 1 << 31
 _LAYOUT = re.compile(r"(?=.*[A-Z])(?:[A-Z]|[1-9]\d{0,8}[a-z])+")
@@ -23,9 +25,9 @@ _LEAST = {"strides": 1, "kernel": 1, "padding": 0, "dilation": 1}
 _EXTENTS = ("batch", "in_channels", "out_channels", "in_height", "in_width", "groups")
 _LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
 _LEAST_OF_DEPTH = (1, 1, 1, 0, 0, 1)
-"""The least value of each field of :attr:`topi_ext.workload.VolumeWorkload.depth`."""
+"""The least value of each field of :attr:`topi_ext.workloads.convolution.VolumeWorkload.depth`."""
 _LEAST_BEFORE = (1,) * 6 + (0,) * 4 + (1,) * 2
-"""The least value of each field of :attr:`topi_ext.workload.SeparableWorkload.before`."""
+"""The least value of each field of :attr:`topi_ext.workloads.separable.SeparableWorkload.before`."""
 _MULTIPLIED = (*MULTIPLICATIONS, "float32")
 
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.records.record import TransformRecord
+from topi_ext.workloads.transform import TransformWorkload
 
 _LEAST_SIZES = 2
 """Different sizes that a curve goes through at least."""

@@ -13,7 +13,7 @@ from relay_layout.frontend.values import Unsupported, Value, shape_of, written
 from relay_layout.ir import Extent, is_static
 from relay_layout.recurrent import recurrent
 from topi_ext.compute.recurrent.activations import NAMES, Activation
-from topi_ext.compute.recurrent.layers import Kind, Recurrence
+from topi_ext.compute.recurrent.recurrence import Kind, Recurrence
 
 _KINDS: tuple[Kind, ...] = ("GRU", "LSTM", "RNN")
 

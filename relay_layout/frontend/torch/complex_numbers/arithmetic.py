@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from relay_layout.frontend.torch.complex_numbers.pair import Operand, Pair, as_pair, paired, parts
-from relay_layout.frontend.torch.operators.rules import aten
+from relay_layout.frontend.torch.rules.rule import aten
 
 _MOST_FACTORS = 16
 """The largest power that is a product; others are computed of logarithms."""

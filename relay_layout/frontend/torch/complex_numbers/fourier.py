@@ -11,7 +11,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.fourier import LARGEST_MATRIX, matrix_shape, transform_matrix
 from relay_layout.frontend.torch.complex_numbers.arithmetic import conjugate, multiply, polar
 from relay_layout.frontend.torch.complex_numbers.pair import Operand, Pair, as_pair, parts
-from relay_layout.frontend.torch.operators.rules import aten
+from relay_layout.frontend.torch.rules.rule import aten
 
 _LIBRARY = torch.library.Library("relay_layout_fourier", "FRAGMENT")
 _LIBRARY.define("matrix(int extent, int parts, int length, bool inverse, bool onesided) -> Tensor")

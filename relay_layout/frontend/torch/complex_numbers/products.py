@@ -8,7 +8,7 @@ from torch import Tensor
 
 from relay_layout.frontend.torch.complex_numbers.arithmetic import add, multiply
 from relay_layout.frontend.torch.complex_numbers.pair import Operand, Pair, as_pair, paired, parts
-from relay_layout.frontend.torch.operators.rules import aten
+from relay_layout.frontend.torch.rules.rule import aten
 
 Bilinear = Callable[[Tensor, Tensor], Tensor]
 

@@ -19,7 +19,7 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names
 from relay_layout.frontend.torch.complex_numbers import arithmetic, fourier, products, structure
 from relay_layout.frontend.torch.complex_numbers.pair import REAL_TYPES, Pair, as_pair
-from relay_layout.frontend.torch.operators.rules import aten
+from relay_layout.frontend.torch.rules.rule import aten
 
 _RULES = {**arithmetic.RULES, **fourier.RULES, **products.RULES, **structure.RULES}
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from relay_layout.frontend.torch.complex_numbers.pair import REAL_TYPES, Pair, as_pair, paired
-from relay_layout.frontend.torch.operators.rules import aten
+from relay_layout.frontend.torch.rules.rule import aten
 
 Rule = Callable[..., Any]
 

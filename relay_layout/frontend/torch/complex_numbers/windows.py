@@ -1,6 +1,6 @@
 """PyTorch's transforms of windows of a signal, by convolutions with the rows of the matrix of the transform.
 
-Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`; the complex tensors in them become
+Rules are as those of :mod:`relay_layout.frontend.torch.rules`; the complex tensors in them become
 pairs afterwards. Signals may be of any length.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.fourier import LARGEST_MATRIX
 from relay_layout.frontend.torch.complex_numbers.fourier import matrix
-from relay_layout.frontend.torch.operators.rules import Rule, aten
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 
 def _window(window: Tensor | None, win_length: int | None, n_fft: int) -> Tensor:

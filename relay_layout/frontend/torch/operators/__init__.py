@@ -1,1 +1,1 @@
-"""Converters of PyTorch's operations to Relax, and rules that take operations apart, by family."""
+"""Converters of PyTorch's operations to Relax, by family."""

@@ -15,6 +15,7 @@ from torch.utils._sympy.functions import Max, Min
 from tvm import relax, te, tirx
 
 from relay_layout.errors import ModelError
+from relay_layout.extent_polynomials import provably_equal
 from relay_layout.frontend.torch.node import Converter, argument, is_negative, value_of
 from relay_layout.frontend.torch.operators.counted import places
 from relay_layout.ir import (
@@ -26,7 +27,6 @@ from relay_layout.ir import (
     scalar,
     shape_of,
 )
-from relay_layout.polynomials import provably_equal
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""PyTorch's inverses, determinants and factors of square matrices, and what is solved by them.
+"""PyTorch's inverses, determinants and factors of square matrices, and what is solved by factors.
 
 A singular matrix, which PyTorch ends a program at, has infinities and NaN for its inverse.
 """
@@ -6,14 +6,11 @@ A singular matrix, which PyTorch ends a program at, has infinities and NaN for i
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
 from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.frontend.operators.square_matrices import of_square_matrices
 from relay_layout.frontend.torch.node import Converter, argument, is_read
-from relay_layout.frontend.torch.operators.rules import Rule, aten
 from relay_layout.ir import Expression, shape_of
 from topi_ext.compute.determinants import determinants, signs_and_logarithms
 from topi_ext.compute.factors import (
@@ -58,14 +55,10 @@ def _lower_upper(node: Any, importer: Any) -> Expression:
 
 
 def _cholesky(node: Any, importer: Any) -> Expression:
-    builder, data, is_upper = (
-        importer.block_builder,
-        importer.env[node.args[0]],
-        argument(node, 1, "upper", False),
-    )
-    factor, indefinite = of_square_matrices(
-        builder, cholesky_factors, _transposed(builder, data) if is_upper else data
-    )
+    builder, data = importer.block_builder, importer.env[node.args[0]]
+    is_upper = argument(node, 1, "upper", False)
+    symmetric = _transposed(builder, data) if is_upper else data
+    factor, indefinite = of_square_matrices(builder, cholesky_factors, symmetric)
     return builder.emit(relax.Tuple([_transposed(builder, factor) if is_upper else factor, indefinite]))
 
 
@@ -82,11 +75,8 @@ def _triangular_solution(node: Any, importer: Any) -> Expression:
     builder, (matrix, columns) = importer.block_builder, (importer.env[given] for given in node.args[:2])
     is_upper, is_left = argument(node, 2, "upper"), argument(node, 3, "left", True)
     if not is_left:
-        is_upper, matrix, columns = (
-            not is_upper,
-            _transposed(builder, matrix),
-            _transposed(builder, columns),
-        )
+        is_upper = not is_upper
+        matrix, columns = _transposed(builder, matrix), _transposed(builder, columns)
     operands = _of_one_batch(builder, [(matrix, 2), (columns, 2)])
     compute = triangular_solutions(is_upper, argument(node, 4, "unitriangular", False))
     found = of_square_matrices(builder, compute, *operands)[0]
@@ -110,55 +100,6 @@ def _of_one_batch(builder: Any, operands: Sequence[tuple[Expression, int]]) -> l
         for shape, (value, own) in zip(shapes, operands, strict=True)
     ]
 
-
-def _solution(
-    matrix: Tensor, other: Tensor, *, left: bool = True, check_errors: bool = False
-) -> tuple[Tensor, ...]:
-    """The X of matrix X = other, or of X matrix = other; and the factors of the matrix."""
-    is_vector = other.ndim == 1 or (matrix.ndim - 1 == other.ndim and other.shape == matrix.shape[:-1])
-    columns = other.unsqueeze(-1) if is_vector else other
-    if left:
-        factors, rows, singular = torch.linalg.lu_factor_ex(matrix)
-        found = torch.linalg.lu_solve(factors, rows, columns)
-    else:
-        factors, rows, singular = torch.linalg.lu_factor_ex(matrix.mT)
-        found = torch.linalg.lu_solve(factors, rows, columns.mT).mT
-    return found.squeeze(-1) if is_vector else found, factors, rows, singular
-
-
-def _inverse_unchecked(matrix: Tensor) -> Tensor:
-    return aten.linalg_inv_ex(matrix)[0]
-
-
-def _solution_unchecked(matrix: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
-    return _solution(matrix, other, left=left)[0]
-
-
-def _factors_unchecked(matrix: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
-    return torch.linalg.lu_factor_ex(matrix, pivot=pivot)[:2]
-
-
-def _cholesky_unchecked(matrix: Tensor, upper: bool = False) -> Tensor:
-    return torch.linalg.cholesky_ex(matrix, upper=upper).L
-
-
-def _solution_by_cholesky(columns: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    lower = factor.mT if upper else factor
-    inner = torch.linalg.solve_triangular(lower, columns, upper=False)
-    return torch.linalg.solve_triangular(lower.mT, inner, upper=True)
-
-
-RULES: dict[Any, Rule] = {
-    aten._linalg_solve_ex.default: _solution,
-    aten.cholesky.default: _cholesky_unchecked,
-    aten.cholesky_solve.default: _solution_by_cholesky,
-    aten.inverse.default: _inverse_unchecked,
-    aten.linalg_cholesky.default: _cholesky_unchecked,
-    aten.linalg_inv.default: _inverse_unchecked,
-    aten.linalg_lu_factor.default: _factors_unchecked,
-    aten.linalg_solve.default: _solution_unchecked,
-}
-"""By operation, as those of :mod:`relay_layout.frontend.torch.operators.rules`."""
 
 CONVERTERS: dict[str, Converter] = {
     "_linalg_det.default": _of_matrices(determinants, others=2),

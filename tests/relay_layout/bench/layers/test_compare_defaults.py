@@ -11,7 +11,8 @@ from scripts import compare_defaults
 from scripts.compare_defaults import Pair, main, measure, recorded, report
 from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.spaces.convolution import cheapest
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 
 class FakeMeasurer:

@@ -21,11 +21,12 @@ from relay_layout.bench.layers.peers import (
     write_job,
 )
 from relay_layout.runtime.peak import CHAINS
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.direct import direct_knobs
 from topi_ext.spaces.winograd import winograd_knobs
 from topi_ext.tune.measuring.workers import cold_copies
-from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.convolution import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.reading import convolution_from_json
 
 TARGET = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1}
 
@@ -135,7 +136,7 @@ def test_a_job_file_gives_the_workload_back(tmp_path: Path) -> None:
 
     fields: dict[str, Any] = json.loads(write_job(tmp_path / "job.json", workload=ROW, steps=3).read_text())
     assert fields["steps"] == 3
-    assert asdict(ConvolutionWorkload.from_json(fields["workload"])) == asdict(ROW)
+    assert asdict(convolution_from_json(fields["workload"])) == asdict(ROW)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from scripts.random_convolutions import (
     random_workload,
     report,
 )
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 SIMPLE = replace(random_workload(0, 0), data_layout="NHWC", kernel_layout="HWIO", out_layout="NHWC")
 

@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from relay_layout.frontend.torch.operators.rules import RULES  # noqa: E402
 from relay_layout.frontend.torch.retracing import Unsuited, retraced  # noqa: E402
+from relay_layout.frontend.torch.rules.reductions import RULES  # noqa: E402
 
 OPEN = torch.export.Dim.AUTO
 

@@ -13,9 +13,9 @@ from gpu_simulator import Grid
 from tvm import relax, tirx
 
 from relay_layout.ir import Constant, constant_array, operator_name
+from relay_layout.layout_request import LayoutRequest
 from relay_layout.lower.passes import fuse_passes, legalize_passes
 from relay_layout.lower.schedule import schedule_functions
-from relay_layout.request import LayoutRequest
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.convert_layout import convert_layout
 from relay_layout.targets import CudaTarget, resolve_target

@@ -7,7 +7,7 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from relay_layout.host import cpu_features
+from relay_layout.environment.host import cpu_features
 from relay_layout.ir import operator_name
 from relay_layout.lower.fusion.attention import join_attention
 from relay_layout.lower.passes import fuse_passes, legalize_passes, machine_passes, memory_passes

@@ -21,8 +21,9 @@ from relay_layout.tuning.tasks import describe, module_workloads
 from topi_ext.chooser import KernelChooser
 from topi_ext.kernel_choice import KernelChoice
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import Processor
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload
+from topi_ext.machine.processor import Processor
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.separable import SeparableWorkload
 
 
 def block(

@@ -14,7 +14,7 @@ from relay_layout.ir import bindings_of, operator_name
 from relay_layout.lower.legalize.recurrent_layers import unroll_layers
 from relay_layout.recurrent import RECURRENT, optional_of, recurrence_of, recurrent
 from topi_ext.compute.recurrent.activations import SIGMOID, TANH, Activation
-from topi_ext.compute.recurrent.layers import Recurrence
+from topi_ext.compute.recurrent.recurrence import Recurrence
 
 on_processor = partial(unroll_layers, target="x86-64-v3", has_loop=True)
 on_gpu = partial(unroll_layers, target="cuda-sm_90", has_loop=False)

@@ -11,8 +11,10 @@ from tvm import te, tirx
 
 from topi_ext.compute.recurrent import layers
 from topi_ext.compute.recurrent.activations import NAMES, SIGMOID, TANH, Activation
-from topi_ext.compute.recurrent.layers import Kind, Recurrence, pack, packed, recurrent
-from topi_ext.processor import ARM_CORES, Processor
+from topi_ext.compute.recurrent.layers import recurrent
+from topi_ext.compute.recurrent.recurrence import Kind, Recurrence
+from topi_ext.compute.recurrent.tiles import pack, packed
+from topi_ext.machine.processor import ARM_CORES, Processor
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(0)

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import tvm
+from cuda_sources import cuda_source
 from tvm import te, tirx
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.schedule.elementwise import schedule_elementwise

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from cuda_sources import cuda_source
 from gpu_cases import lowered, scheduled_product, workload
 from ptx_text import compile_ptx
 from tvm import tirx
 from tvm_ffi import structural_walk
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.copy_order import COMMIT_COPIES, WAIT_FOR_COPIES
 from topi_ext.cuda.codegen.nvcc import find_nvcc
 from topi_ext.cuda.codegen.statements import flat, is_barrier

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tvm
+from cuda_sources import cuda_source
 from gpu_cases import bound, product_error, scheduled_product, workload
 from gpu_memory import SimulationError
 from machine_listing import find_nvdisasm
@@ -16,7 +17,6 @@ from ptx_module import Instruction, parse_kernels
 from ptx_text import compile_ptx
 from tvm import te
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.dependent_launch import CONSTANT, WAIT
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.compute.implicit_gemm import padded, partial_products, result_of

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_sources import cuda_source
 from gpu_cases import simulated
 from tvm import te, tirx, topi
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS
 from topi_ext.cuda.schedule.reductions import schedule_reduction

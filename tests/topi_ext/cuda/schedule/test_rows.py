@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from cuda_sources import cuda_source
 from gpu_cases import simulated
 from tvm import te, tirx, topi
 
-from topi_ext.cuda.codegen.build import cuda_source
 from topi_ext.cuda.codegen.nvcc import compile_cubin, find_nvcc
 from topi_ext.cuda.compute.row_product import pack_rows, row_product
 from topi_ext.cuda.multiprocessor import MULTIPROCESSORS

@@ -23,7 +23,7 @@ from tvm.s_tir import SBlock
 from topi_ext.compute import transcendental
 from topi_ext.compute.pair_product import pair_product
 from topi_ext.ir import nodes_of
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.cpu.attention import MANY_ROWS, MOST_ROWS, Attention, best_form
 
 Array = np.ndarray

@@ -10,7 +10,7 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from topi_ext.kernel import direct_convolution
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 BLOCKED: dict[str, Any] = {"data_layout": "NCHW16c", "kernel_layout": "OIHW16i16o", "out_layout": "NCHW16c"}
 CHANNELS_LAST: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_layout": "NHWC"}

@@ -18,7 +18,7 @@ from kernel_harness import host_cpus
 from topi_ext.compute import conv2d
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 
 def padded_case(seed: int) -> ConvolutionCase:

@@ -8,7 +8,7 @@ from kernel_harness import check_kernel, host_cpus, integers, prim_func, schedul
 from tvm import te, tirx, topi
 from tvm.target import Target
 
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.cpu.product import Product, best_tile
 
 Shape = tuple[int, ...]

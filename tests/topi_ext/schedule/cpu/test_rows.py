@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc
 
 from topi_ext.compute import transcendental
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.blocks import child_blocks, open_schedule
 from topi_ext.schedule.cpu.rows import Rows, common_rows
 

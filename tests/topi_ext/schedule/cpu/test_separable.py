@@ -15,10 +15,12 @@ from topi_ext import compute
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import kernel_arguments, kernel_function
 from topi_ext.knobs import ConvolutionKnobs, check_knobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.blocks import annotated_block, open_schedule
 from topi_ext.spaces.convolution import cheapest, knob_space
-from topi_ext.workload import ConvolutionWorkload, SeparableWorkload, separable
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.reading import convolution_from_json
+from topi_ext.workloads.separable import SeparableWorkload, separable
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ def test_both_are_one_workload() -> None:
     result, parameters = bare(BLOCKED)
     found = annotated_block(open_schedule(te.create_prim_func([*parameters, result])))
     assert found is not None
-    workload = ConvolutionWorkload.from_json(found[1])
+    workload = convolution_from_json(found[1])
     assert workload == BLOCKED.workload
     assert workload.macs == 12 * 14 * 32 * 9 + 12 * 14 * 32 * 48
 

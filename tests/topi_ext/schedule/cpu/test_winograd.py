@@ -14,7 +14,7 @@ from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import convolve as compute_convolution
 from topi_ext.kernel import kernel_arguments, schedule
 from topi_ext.knobs import WinogradKnobs, check_knobs
-from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.convolution import ConvolutionWorkload, SpatialAxis, volume_workload
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -10,9 +10,9 @@ from kernel_winograd import CPU, EPILOGUES, check, of_bytes, random_workload
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.knobs import WinogradKnobs, check_strip
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.winograd import winograd_any_size_knobs
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 OPEN = ("batch", "in_height", "in_width")
 

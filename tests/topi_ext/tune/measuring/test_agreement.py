@@ -9,11 +9,11 @@ from tvm.target import Target
 
 from topi_ext.kernel import kernel_arguments
 from topi_ext.knobs import WinogradKnobs
-from topi_ext.processor import processor_of
+from topi_ext.machine.processor import processor_of
 from topi_ext.spaces.convolution import knob_space
 from topi_ext.tune.measuring.agreement import reference_knobs, sample
 from topi_ext.winograd import winograd_matrices
-from topi_ext.workload import ConvolutionWorkload, SpatialAxis, volume_workload
+from topi_ext.workloads.convolution import ConvolutionWorkload, SpatialAxis, volume_workload
 
 TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
 IMAGE = ConvolutionWorkload(

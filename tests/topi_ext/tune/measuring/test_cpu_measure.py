@@ -18,7 +18,7 @@ from tvm.target import Target
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import Processor, processor_of
+from topi_ext.machine.processor import Processor, processor_of
 from topi_ext.tune.measuring import cpu_measure, workers
 from topi_ext.tune.measuring.cpu_measure import CpuMeasurer
 from topi_ext.tune.measuring.timing import Timing
@@ -31,7 +31,7 @@ from topi_ext.tune.records.recorded import RecordedKernels
 from topi_ext.tune.space import Space
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import Tuner
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 ROOT = Path(__file__).resolve().parents[4]
 TARGET = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1})

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.models.cost_model import CostModel, Samples, SharedSamples
 from topi_ext.tune.models.features import knob_features, workload_features
 from topi_ext.tune.space import Space
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 Seconds = Callable[..., float]
 Squares = Callable[..., ConvolutionWorkload]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.processor import ARM_CORES
+from topi_ext.machine.processor import ARM_CORES
 from topi_ext.tune.models import machine_code
 from topi_ext.tune.models.assembly import Loop
 from topi_ext.tune.models.machine_code import analyse, analyser, loop_cycles

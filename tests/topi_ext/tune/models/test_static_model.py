@@ -12,7 +12,7 @@ from tvm.target import Target
 from topi_ext.errors import RelayLayoutError
 from topi_ext.kernel import scheduled_kernel
 from topi_ext.knobs import ConvolutionKnobs, Knobs, WinogradKnobs
-from topi_ext.processor import ARM_CORES, Processor, processor_of
+from topi_ext.machine.processor import ARM_CORES, Processor, processor_of
 from topi_ext.spaces.convolution import cheapest
 from topi_ext.tune.measuring.workers import build, named
 from topi_ext.tune.models.assembly import Loop, hot_loop
@@ -22,8 +22,8 @@ from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import appender, load
 from topi_ext.tune.task import Task
 from topi_ext.tune.tuner import Tuner
-from topi_ext.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
+from topi_ext.workloads.word_forms import bfloat16_form, bfloat16_forms, integer_form, integer_forms
 
 TARGETS = {
     core: Target(

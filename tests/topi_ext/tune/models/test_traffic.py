@@ -6,7 +6,7 @@ import pytest
 from kernel_networks import workload_for
 
 from topi_ext.knobs import ConvolutionKnobs
-from topi_ext.processor import ARM_CORES
+from topi_ext.machine.processor import ARM_CORES
 from topi_ext.tune.models.traffic import direct_traffic, tiles_of
 
 A76 = replace(ARM_CORES["cortex-a76"], threads=1)

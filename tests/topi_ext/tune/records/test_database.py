@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from topi_ext.processor import Processor
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import append
 from topi_ext.tune.records.record import TuningRecord
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 Knobs = dict[str, Any]

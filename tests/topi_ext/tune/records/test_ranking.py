@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from topi_ext.transform_workload import TransformWorkload
 from topi_ext.tune.records.ranking import best_repeated, rank_records
 from topi_ext.tune.records.record import TransformRecord, TuningRecord
+from topi_ext.workloads.transform import TransformWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 

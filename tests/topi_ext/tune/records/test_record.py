@@ -12,7 +12,7 @@ from kernel_workloads import pair, volume
 
 from topi_ext.errors import RelayLayoutError
 from topi_ext.tune.records.record import TuningRecord
-from topi_ext.workload import ConvolutionWorkload
+from topi_ext.workloads.convolution import ConvolutionWorkload
 
 MakeRecord = Callable[..., TuningRecord]
 

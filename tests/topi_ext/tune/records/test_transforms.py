@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from topi_ext.errors import RelayLayoutError
-from topi_ext.processor import Processor
-from topi_ext.transform_workload import TransformWorkload
+from topi_ext.machine.processor import Processor
 from topi_ext.tune.records.database import Database
 from topi_ext.tune.records.log import append, load, merged
 from topi_ext.tune.records.record import TransformRecord, TuningRecord, record_from_json
 from topi_ext.tune.records.transforms import TransformTimes
+from topi_ext.workloads.transform import TransformWorkload
 
 
 def moved(size: int, **changes: Any) -> TransformWorkload:

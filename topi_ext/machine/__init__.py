@@ -1,0 +1,1 @@
+"""What code runs on: a CPU core as data, and what a machine tells of its extensions."""
