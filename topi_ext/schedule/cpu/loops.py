@@ -36,7 +36,7 @@ from topi_ext.schedule.inlining import inlined
 from topi_ext.schedule.loop_peeling import apply_peeling
 from topi_ext.schedule.overlap import apply_overlap, overlap_tail
 from topi_ext.schedule.sharing import is_shared, with_shared_parts
-from topi_ext.schedule.vector_remainders import apply_remainders, mark_remainder
+from topi_ext.schedule.vector_remainders import MOST_IN_REGISTERS, apply_remainders, mark_remainder
 from topi_ext.schedule.work import block_cycles
 
 _LOG = logging.getLogger(__name__)
@@ -177,7 +177,9 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
         if extent is not None and extent % width:
             whole = False
             # No axis alone says where a vector of a joined row lies, so that none could be moved back.
-            (overlap_tail if _may_repeat(sch, block) and not joined else mark_remainder)(sch, outer)
+            stays = how.rows and ceil(extent / width) <= MOST_IN_REGISTERS
+            repeats = _may_repeat(sch, block) and not joined and not stays
+            (overlap_tail if repeats else mark_remainder)(sch, outer)
     elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
         lanes = _whole_rows(sch, block, extent, how.lanes) if apart and extent is not None else how.lanes
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])

@@ -21,7 +21,7 @@ MAXIMUM_VECTOR = 64
 """The longest innermost loop, in elements, that is vectorized as a whole."""
 
 REMAINDER_FROM = 2
-"""Vectors in a row from which on its remainder may be a vector of its own."""
+"""Vectors in a row from which on its remainder is a vector of its own, rather than all are shorter ones."""
 
 LONG_FROM, MOST_SUMS = 16, 4
 """From so many vectors in a row on, it is reduced to so many independent vectors, to hide their latency."""
@@ -184,7 +184,8 @@ def _cut(
             all_reduced = prod(extent or 1 for extent in extents[len(spatial) :])
             sizes = (longest, lanes, lanes // 2, LAST_LANES)
             whole = next((size for size in sizes if row % size == 0 and all_reduced >= 2 * size), 0)
-            width = lanes if whole < lanes and row >= REMAINDER_FROM * lanes else whole
+            many = REMAINDER_FROM * lanes if whole else lanes
+            width = lanes if whole < lanes and row >= many else whole
         if width < LAST_LANES:
             return None
         outer, vector = sch.split(reduction[-1], [None, width])
