@@ -18,7 +18,7 @@ from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map
 
 from topi_ext.extents import fixed
-from topi_ext.ir import IF_THEN_ELSE, holds, loads_of, nodes_of, substitute
+from topi_ext.ir import holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
     child_blocks,
     has_reduction,
@@ -69,13 +69,11 @@ def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _divides(block: SBlockNode) -> bool:
-    """Does a block load, under a condition, from an index that contains a division?"""
-    store = block.body
-    if not isinstance(store, tirx.BufferStore):
+    """Does a block load from an index that contains a division?"""
+    if not isinstance(block.body, tirx.BufferStore):
         return False
-    calls = nodes_of(store.value, tvm.ir.Call)
-    chosen = [load for call in calls if call.op.name == IF_THEN_ELSE for load in loads_of(call)]
-    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for load in chosen for index in load.indices)
+    indices = [index for load in loads_of(block.body.value) for index in load.indices]
+    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for index in indices)
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:

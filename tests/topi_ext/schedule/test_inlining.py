@@ -173,3 +173,11 @@ def test_divisors_of_many_rows_do_not_exceed_an_int32() -> None:
     wanted[:, 1:] += arrays[1][:, :, 0]
     result = run_guarded(library, arrays, (2 * (rows + 1), lanes))
     np.testing.assert_array_equal(result, wanted.reshape(result.shape))
+
+
+def test_what_reads_a_reshaped_tensor_has_simple_indices() -> None:
+    """TVM's quotients of a place that lies in a row stay otherwise, and elements are gathered."""
+    data = te.placeholder((4, 10, 6, 2), name="data")
+    func = inlined(prim_func([data, topi.nn.relu(topi.reshape(data, (2, 20, 6, 2)))]))
+    script = func.script()
+    assert "data[v_ax0 * 2 + v_ax1 // 10, v_ax1 % 10, v_ax2, v_ax3]" in script.replace("v_i", "v_ax")
