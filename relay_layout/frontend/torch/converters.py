@@ -8,8 +8,8 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from relay_layout.frontend.torch import memory
-from relay_layout.frontend.torch.agreement import agreeing
-from relay_layout.frontend.torch.known_numbers import Numbers, known
+from relay_layout.frontend.torch.extents.agreement import agreeing
+from relay_layout.frontend.torch.extents.known_numbers import Numbers, known
 from relay_layout.frontend.torch.node import Converter
 from relay_layout.frontend.torch.operators import (
     arithmetic,
@@ -55,8 +55,8 @@ _CONVERTERS: Mapping[str, Converter] = {
 def converters(program: Any, numbers: Numbers, bodies: ProgramBodies) -> dict[str, Converter]:
     """Ours, for TVM's ``from_exported_program`` of this program, as its ``custom_convert_map``.
 
-    ``numbers`` are those that are known of the program (:func:`.known_numbers.known_numbers`). ``bodies``
-    takes the functions that loops and branches run.
+    ``numbers`` are those that are known of the program (:func:`.extents.known_numbers.known_numbers`).
+    ``bodies`` takes the functions that loops and branches run.
     """
     found = _own(program)
     found = {**found, **agreeing(program, found)}

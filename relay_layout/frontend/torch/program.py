@@ -18,8 +18,8 @@ from relay_layout.errors import ModelError
 from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import unknown_input
 from relay_layout.frontend.messages import reason
-from relay_layout.frontend.torch.guards import conditions
-from relay_layout.frontend.torch.input_extents import with_plain_extents, with_shapes
+from relay_layout.frontend.torch.extents.guards import conditions
+from relay_layout.frontend.torch.extents.input_extents import with_plain_extents, with_shapes
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
 
@@ -104,11 +104,11 @@ def _converted(program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
     from relay_layout.frontend.torch.checks import check_operations, check_outputs
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
-    from relay_layout.frontend.torch.counted_rows import row_conditions
     from relay_layout.frontend.torch.decompositions import apart
-    from relay_layout.frontend.torch.known_numbers import known_numbers, put_known_numbers
+    from relay_layout.frontend.torch.extents.counted_rows import row_conditions
+    from relay_layout.frontend.torch.extents.known_numbers import known_numbers, put_known_numbers
+    from relay_layout.frontend.torch.extents.multiples import ask_for_multiples
     from relay_layout.frontend.torch.memory import check_strides
-    from relay_layout.frontend.torch.multiples import ask_for_multiples
     from relay_layout.frontend.torch.operators.program_bodies import ProgramBodies
     from relay_layout.frontend.torch.repetitions import once
 

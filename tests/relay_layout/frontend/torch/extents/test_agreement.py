@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from tvm import tirx  # noqa: E402
 
 from relay_layout.errors import InputError  # noqa: E402
-from relay_layout.frontend.torch.agreement import is_computed_of, is_plainer  # noqa: E402
+from relay_layout.frontend.torch.extents.agreement import is_computed_of, is_plainer  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
 
 Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

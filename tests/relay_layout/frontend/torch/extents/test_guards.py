@@ -13,7 +13,7 @@ from torch.export import Dim  # noqa: E402
 
 import relay_layout  # noqa: E402
 from relay_layout.errors import InputError, ModelError  # noqa: E402
-from relay_layout.frontend.torch.guards import conditions  # noqa: E402
+from relay_layout.frontend.torch.extents.guards import conditions  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
 
 ANY = Dim.AUTO

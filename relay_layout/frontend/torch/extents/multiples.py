@@ -16,7 +16,7 @@ from tvm import tirx
 
 from relay_layout.frontend.extents.residues import ALL, Residues, equal_residues
 from relay_layout.frontend.torch.arguments import all_names, input_tensors, open_sizes
-from relay_layout.frontend.torch.guards import rewritten
+from relay_layout.frontend.torch.extents.guards import rewritten
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda one, other: one + other,

@@ -1,0 +1,1 @@
+"""Extents that a PyTorch program leaves open: what its guards, views and operations say of them."""
