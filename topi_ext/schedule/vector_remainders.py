@@ -3,8 +3,8 @@
 A predicate would turn every vector of the row into scalars. Instead the loop covers the whole vectors, and
 the remainder follows it. For elementwise blocks that is one shorter vector, and so it is for reductions of
 short rows of a temporary, which stay in registers as long as no two vectors of them overlap. For other
-reductions it is one vector of full length that ends with the row; its lanes that an earlier vector has reduced
-hold the neutral element.
+reductions it is one vector of full length that ends with the row; its lanes that an earlier vector has
+reduced hold the neutral element.
 """
 
 from typing import Any
