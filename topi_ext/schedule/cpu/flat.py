@@ -19,6 +19,7 @@ from tvm_ffi import structural_map
 from topi_ext.extents import fixed, is_one
 from topi_ext.ir import holds, loads_of, substitute, uses
 from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one, tensor_of
+from topi_ext.schedule.cpu.repeated import cut_repeats
 from topi_ext.schedule.nests import is_plain, nest_of, nested_block, nests_of, with_nests
 
 ENOUGH_ROWS = 64
@@ -27,8 +28,13 @@ ENOUGH_ROWS = 64
 MOST_OF_FEW = 1 << 14
 """Elements of a row beyond which fewer rows are not made, since threads share rows."""
 
-_Place = tuple[Any, tuple[int, ...]]
-"""A tensor, and which dimensions of more than one element, counted from the last, begin one of its view."""
+SHORT_ROW = 4
+"""Elements of a row that are gathered as fast as they are copied."""
+
+_Place = tuple[Any, Any, tuple[int, ...]]
+"""A tensor, itself or one with cut axes of it, and which dimensions of more than one element of that, counted
+from the last, begin one of its view.
+"""
 
 
 def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
@@ -42,7 +48,7 @@ def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
     nests = [_flat_nest(nest, func.body.block.alloc_buffers, lanes, views) for nest in nests_of(func)]
     if not views:
         return func
-    declared = [tirx.DeclBuffer(view, data=tensor.data) for (tensor, _), view in views.items()]
+    declared = [tirx.DeclBuffer(view, data=tensor.data) for (tensor, _, _), view in views.items()]
     return with_nests(func, [*declared, *nests])
 
 
@@ -85,7 +91,7 @@ def _without_loads(value: Any) -> Any:
 
 
 def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]) -> Any:
-    """The nest with joined axes, whose views are added to ``views``; or as it is."""
+    """The nest with cut and joined axes, whose views are added to ``views``; or as it is."""
     realize = nested_block(nest)
     block = None if realize is None else realize.block
     if block is None or not isinstance(block.body, tirx.BufferStore) or not is_plain(block):
@@ -94,27 +100,37 @@ def _flat_nest(nest: Any, temporaries: Any, lanes: int, views: dict[_Place, Any]
     axes = [axis for axis in block.iter_vars if axis.var not in ones]
     if not axes or (lies_as_result(block) and not _is_mixed(axes, lanes)):
         return nest
-    if (fixed(axes[-1].dom.extent) or lanes) % lanes == 0:
+    store = substitute(block.body, ones)
+    cut = cut_repeats(store, axes)
+    if (fixed(axes[-1].dom.extent) or lanes) % lanes == 0 and cut is None:
         # Rows of whole vectors are long enough, and may be parts of longer ones.
         return nest
-    store = substitute(block.body, ones)
-    groups = _groups(store, axes, lanes)
-    if len(groups) == len(axes):
+    groups, tensors = _groups(store, axes, lanes), {}
+    if cut is not None:
+        longer = _groups(cut.store, cut.axes, lanes)
+        # Of a row that is itself repeated a vector would be gathered.
+        row = SHORT_ROW if cut.axes[-1] is not axes[-1] else _size(groups[-1])
+        if _size(longer[-1]) > row:
+            store, axes, groups, tensors = cut.store, cut.axes, longer, cut.tensors
+    if len(groups) == len(axes) and not tensors:
         return nest
     joined = [axis.var for group in groups if len(group) > 1 for axis in group]
-    kept = [access for access in (*loads_of(store), store) if holds(temporaries, tensor_of(access))]
-    if any(uses(index, axis) for access in kept for index, _ in dimensions_of(access) for axis in joined):
+    accesses = [(access, tensor_of(access)) for access in (*loads_of(store), store)]
+    kept = [access for access, tensor in accesses if holds(temporaries, tensors.get(tensor, tensor))]
+    if any(tensor_of(access) in tensors for access in kept) or any(
+        uses(index, axis) for access in kept for index, _ in dimensions_of(access) for axis in joined
+    ):
         return nest
     by_axis = {group[0].var: (group, _joined(group)) for group in groups if len(group) > 1}
     all_axes = [by_axis[group[0].var][1] if len(group) > 1 else group[0] for group in groups]
 
     def loaded(load: TensorLoad) -> Any:
-        if not any(uses(load, axis) for axis in joined):
+        if load.source not in tensors and not any(uses(load, axis) for axis in joined):
             return load
-        return tirx.BufferLoad(*_moved(load, by_axis, views))
+        return tirx.BufferLoad(*_moved(load, by_axis, views, tensors))
 
     value = structural_map(store.value, (TensorLoad, loaded))
-    buffer, indices = _moved(store, by_axis, views)
+    buffer, indices = _moved(store, by_axis, views, tensors)
     return nest_of(all_axes, tirx.BufferStore(buffer, value, indices), buffer, block.name_hint)[1]
 
 
@@ -146,20 +162,25 @@ def _groups(store: tirx.BufferStore, axes: list[tirx.IterVar], lanes: int) -> li
 
 def _whole_vectors(group: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
     """The group if vectors divide it, else each of its axes by itself."""
-    size = prod(fixed(axis.dom.extent) or 0 for axis in group)
-    return [group] if len(group) == 1 or size % lanes == 0 else [[axis] for axis in group]
+    return [group] if len(group) == 1 or _size(group) % lanes == 0 else [[axis] for axis in group]
+
+
+def _size(group: list[tirx.IterVar]) -> int:
+    """The elements along axes together; 0 where that is not known."""
+    return prod(fixed(axis.dom.extent) or 0 for axis in group)
 
 
 def _joined(group: list[tirx.IterVar]) -> tirx.IterVar:
     """One axis for several, named as the first of them."""
     variable = group[0].var
-    size = prod(fixed(axis.dom.extent) or 0 for axis in group)
-    span = tvm.ir.Range(_number(0, variable), _number(size, variable))
+    span = tvm.ir.Range(_number(0, variable), _number(_size(group), variable))
     return tirx.IterVar(span, tirx.Var(variable.name, variable.ty), tirx.IterVar.DataPar)
 
 
-def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
-    """The view of a tensor, and its indices there."""
+def _moved(
+    access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any], tensors: dict[Any, Any]
+) -> tuple[Any, list[Any]]:
+    """The view of a tensor, and its indices there; ``tensors`` are those whose axes were cut."""
     indices, extents, starts = [], [], []
     tensor, left = tensor_of(access), dimensions_of(access)
     while left:
@@ -168,13 +189,13 @@ def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tu
         first = next((axis for axis in by_axis if uses(index, axis)), None)
         if first is not None:
             group, joined = by_axis[first]
-            inner = prod(fixed(axis.dom.extent) or 0 for axis in group[1:])
+            inner = _size(group[1:])
             index = joined.var + sym.Analyzer().simplify(index - first) * inner
             extent = extent * inner
             del left[: len(group) - 1]
         indices.append(index)
         extents.append(extent)
-    place = tensor, tuple(starts)
+    place = tensors.get(tensor, tensor), tensor, tuple(starts)
     if place not in views:
         views[place] = tirx.decl_buffer(extents, tensor.dtype, tensor.name)
     return views[place], indices
