@@ -16,7 +16,7 @@ from topi_ext.extents import fixed
 _MOST_REPEATS = 8
 """With more repeats each is short."""
 
-_SHORT_ROW = 32
+_SHORT_ROW = 16
 """Elements of a row that take longer than what is copied of longer ones."""
 
 
