@@ -98,13 +98,13 @@ def compile_function(func: tirx.PrimFunc, target: Target) -> Any:
 def binary_results(
     compute: Callable[..., te.Tensor], left: Array, right: Array, target: Target | None = None
 ) -> Array:
-    """What ``compute`` makes of two float32 arrays, broadcast; without a target, for the best CPU."""
+    """What ``compute`` makes of two arrays of a type, broadcast; without a target, for the best CPU."""
     target = target or target_for(host_cpus()[-1])
     shape = np.broadcast_shapes(left.shape, right.shape)
-    sides = [te.placeholder(side.shape, "float32") for side in (left, right)]
+    sides = [te.placeholder(side.shape, str(side.dtype)) for side in (left, right)]
     func = prim_func([*sides, compute(*sides, shape)])
     library = compile_function(scheduled_by(LoopNest(), func, target).mod["main"], target)
-    return run_guarded(library, [left, right], shape)
+    return run_guarded(library, [left, right], shape, str(left.dtype))
 
 
 def run_guarded(library: Any, inputs: Sequence[Array], shape: Sequence[int], dtype: str = "float32") -> Array:

@@ -14,12 +14,13 @@ def broadcast(
     shape: Sequence[Any],
     element: Callable[[Any, Any], Any],
     name: str,
+    dtype: str = "float32",
 ) -> te.Tensor:
-    """``element`` of each element of ``left`` and ``right``, float32, broadcast to ``shape``."""
+    """``element`` of each of ``left`` and ``right``, as floats of ``dtype``, broadcast to ``shape``."""
     sides = [topi.broadcast_to(side, shape) for side in (left, right)]
 
     def compute(*index: Any) -> Any:
-        first, second = (side(*index) for side in sides)
-        return bound(first, lambda first: bound(second, lambda second: element(first, second)))
+        first, second = (side(*index).astype(dtype) for side in sides)
+        return bound(first, lambda first: bound(second, lambda second: element(first, second), dtype), dtype)
 
     return te.compute(shape, compute, name=name)

@@ -75,7 +75,6 @@ def _few_of_rows(data: te.Tensor, count: int, largest: bool, index_dtype: str) -
     """As :func:`top_of_rows`, by insertion into the ``count`` best so far."""
     *outer, length = data.shape
     shape = (*outer, count)
-    chunk = _LANES * _VECTORS
 
     def select(data: Any, values: Any, indices: Any) -> None:
         with T.parallel(0, prod(outer)) as row:
@@ -110,13 +109,17 @@ def _few_of_rows(data: te.Tensor, count: int, largest: bool, index_dtype: str) -
             with T.serial(0, count) as place:
                 key[0] = key_of(place)
                 insert(place, place + 1)
-            chunks = (length - count) // chunk
-            with T.serial(0, chunks) as number:
-                begin = count + number * chunk
-                _write_bests(best, key_of, begin, _VECTORS)
-                with T.If(_largest_of(best) > keys[count]), T.Then(), T.serial(0, chunk) as place:
-                    compare(begin + place)
-            with T.serial(count + chunks * chunk, length) as place:
+            first: Any = count
+            for vectors in (_VECTORS, 1):
+                chunk = vectors * _LANES
+                chunks = (length - first) // chunk
+                with T.serial(0, chunks) as number:
+                    begin = first + number * chunk
+                    _write_bests(best, key_of, begin, vectors)
+                    with T.If(_largest_of(best) > keys[count]), T.Then(), T.serial(0, chunk) as place:
+                        compare(begin + place)
+                first = first + chunks * chunk
+            with T.serial(first, length) as place:
                 compare(place)
             with T.serial(0, count) as rank:
                 place = places[rank + 1]

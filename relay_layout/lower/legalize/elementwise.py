@@ -19,6 +19,13 @@ from relay_layout.lower.fusion.patterns import BROADCAST, ELEMENTWISE, PATTERN
 from relay_layout.lower.legalize.default import default_call
 from topi_ext.compute import transcendental, trigonometric
 from topi_ext.compute.powers import power
+from topi_ext.compute.quotients import (
+    EXACT,
+    floored_integer_remainder,
+    floored_quotient,
+    integer_remainder,
+    quotient,
+)
 from topi_ext.compute.remainders import floored_remainder, remainder
 
 COMPUTES: dict[str, Callable[[te.Tensor], te.Tensor]] = {
@@ -46,6 +53,15 @@ _DOUBLES = "cosh", "sinh"
 
 REMAINDERS: dict[str, Callable[..., te.Tensor]] = {"mod": remainder, "floor_mod": floored_remainder}
 """Computes of float32, which broadcast."""
+
+
+_INTEGER_QUOTIENTS: dict[str, Callable[..., te.Tensor]] = {
+    "divide": quotient,
+    "floor_divide": floored_quotient,
+    "mod": integer_remainder,
+    "floor_mod": floored_integer_remainder,
+}
+"""Computes of integers that floats hold, which broadcast."""
 
 
 def transcendental_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
@@ -87,6 +103,10 @@ def quotient_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         return _broadcast_call(builder, call, REMAINDERS[operator_name(call)])
     if not isinstance(divisor.ty, relax.TensorType) or not dtype_of(divisor).startswith(("int", "uint")):
         return default_call(builder, call)
+    is_one = isinstance(divisor, Constant) and constant_array(divisor).size == 1
+    # By one constant LLVM multiplies.
+    if dtype_of(dividend) == dtype_of(divisor) in EXACT and not is_one and shape_of(call) is not None:
+        return _broadcast_call(builder, call, _INTEGER_QUOTIENTS[operator_name(call)])
     trapping = (0, -1) if dtype_of(divisor).startswith("int") else (0,)
     if isinstance(divisor, Constant) and not np.isin(constant_array(divisor), trapping).any():
         return default_call(builder, call)

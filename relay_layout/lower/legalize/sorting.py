@@ -15,12 +15,14 @@ _LEAST = np.array(-(1 << 63))
 
 
 def sort_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call of ``sort``, ``argsort``, ``topk`` or ``median``: of rows of floats or integers by a kernel of
-    ours, of others after a cast, or as it is where TVM sorts them.
+    """A call of ``sort``, ``argsort``, ``topk`` or ``median``: of floats or integers by a kernel of ours for
+    rows, of others after a cast, or as it is where TVM sorts them.
     """
     (data,), dtype = call.args, dtype_of(call.args[0])
     if dtype in KEYED and _is_along_rows(call):
         return _sorted_rows(builder, call)
+    if dtype in KEYED and operator_name(call) != "median" and shape_of(data):
+        return _sorted_across_rows(builder, call)
     if dtype not in _WIDER and dtype != "uint64":
         return call
 
@@ -65,6 +67,28 @@ def _sorted_rows(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
     if wanted == "both":
         return found
     return relax.TupleGetItem(builder.emit(found), ("values", "indices").index(wanted))
+
+
+def _sorted_across_rows(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+    """What is in order along another axis than the last one, by rows of the transposed tensor."""
+    (data,), attributes, operator = call.args, call.attrs, operator_name(call)
+    rank = len(shape_of(data) or ())
+    axis = int(attributes.axis) % rank
+    last = [*(place for place in range(rank) if place != axis), axis]
+    back = [last.index(place) for place in range(rank)]
+    rows = builder.emit(relax.op.permute_dims(data, last))
+    if operator == "topk":
+        count, wanted = int(attributes.k), str(attributes.ret_type)
+        ordered = relax.op.topk(rows, count, -1, wanted, bool(attributes.largest), str(attributes.dtype))
+    elif operator == "sort":
+        ordered = relax.op.sort(rows, -1, bool(attributes.descending))
+    else:
+        ordered = relax.op.argsort(rows, -1, bool(attributes.descending), str(attributes.dtype))
+    found = builder.emit(_sorted_rows(builder, builder.normalize(ordered)))
+    if not isinstance(found.ty, relax.TupleType):
+        return relax.op.permute_dims(found, back)
+    parts = [builder.emit(relax.TupleGetItem(found, index)) for index in range(len(found.ty.fields))]
+    return relax.Tuple([builder.emit(relax.op.permute_dims(part, back)) for part in parts])
 
 
 def median_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:

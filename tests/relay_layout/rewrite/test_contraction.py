@@ -1,4 +1,4 @@
-"""Einsums of two tensors become matrix products, and no other."""
+"""Einsums of tensors become matrix products, of several two at a time."""
 
 import random
 from collections.abc import Sequence
@@ -99,10 +99,40 @@ def test_a_constant_matrix_is_the_second_operand() -> None:
 
 @pytest.mark.parametrize(
     "subscripts",
-    ["aa->a", "ab->ba", "ab,bc,cd->ad", "a,b->ab", "ab,ab->ab", "ab,b->a", "ab,bc->a", "aab,bc->ac"],
+    ["aa->a", "ab->ba", "a,b->ab", "a,b,c->abc", "ab,ab->ab", "ab,b->a", "ab,bc->a", "aab,bc->ac"],
 )
 def test_others_stay(subscripts: str) -> None:
     assert ("einsum" in canonical_operators(einsum(subscripts))) == (subscripts != "ab,b->a")
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "expected"),
+    [
+        # 2x3 by 3x5 is the least.
+        ("cd,ab,bc->ad", ["matmul", "matmul"]),
+        ("bc,cd,de->be", ["matmul", "matmul"]),
+        ("ab,ab,bc->ac", ["einsum", "matmul"]),
+        ("ab,bc,cd,df->af", ["matmul", "matmul", "matmul"]),
+    ],
+)
+def test_several_tensors(subscripts: str, expected: list[str]) -> None:
+    assert canonical_operators(einsum(subscripts)) == expected
+    check(subscripts)
+
+
+def test_no_product_of_vectors_as_large_as_a_matrix() -> None:
+    operators = canonical_operators(einsum("f,c,fc->"))
+    assert [name for name in operators if name != "reshape"] == ["matmul", "matmul"]
+    check("f,c,fc->")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_einsums_of_three(seed: int) -> None:
+    rng = random.Random(seed)
+    terms = ["".join(rng.sample(list(EXTENTS), rng.randint(1, 3))) for _ in range(3)]
+    result = [letter for letter in EXTENTS if letter in "".join(terms) and rng.random() < 0.5]
+    rng.shuffle(result)
+    check(f"{','.join(terms)}->{''.join(result)}")
 
 
 def test_integers_stay() -> None:
@@ -117,6 +147,16 @@ def test_a_symbolic_batch() -> None:
     arrays = [rng.random((2, 3, 5, 8), "float32"), rng.random((3, 6, 8), "float32")]
     found = run(module_giving(relax.op.einsum([x, y], "bhwc,hkc->bhwk"), x, y), arrays)
     np.testing.assert_allclose(found, np.einsum("bhwc,hkc->bhwk", *arrays), rtol=1e-5)
+
+
+def test_a_symbolic_extent_of_three() -> None:
+    batch = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType([batch, 5], "float32"))
+    y, z = (relax.Var(name, relax.TensorType([5, 5], "float32")) for name in "yz")
+    arrays = [np.random.default_rng(0).random(shape, "float32") for shape in ((3, 5), (5, 5), (5, 5))]
+    module = module_giving(relax.op.einsum([x, y, z], "ni,ij,jk->nk"), x, y, z)
+    assert canonical_operators(module) == ["matmul", "matmul"]
+    np.testing.assert_allclose(run(module, arrays), np.einsum("ni,ij,jk->nk", *arrays), rtol=1e-5)
 
 
 def test_terms() -> None:

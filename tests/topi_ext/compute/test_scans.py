@@ -30,8 +30,16 @@ def test_sums_along_an_axis(axis: int, width: int) -> None:
     np.testing.assert_allclose(scan_of(array, axis), array.cumsum(axis), 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("shape", [(3, 7, 5, 2), (2, 9, 1, 1), (4, 1, 6, 3), (1, 5, 40, 40)])
+def test_short_rows(shape: tuple[int, ...], axis: int) -> None:
+    array = data_of(*shape)
+    np.testing.assert_allclose(scan_of(array, axis), array.cumsum(axis), 1e-5, 1e-6)
+    np.testing.assert_allclose(scan_of(array, axis, before=0), array.cumsum(axis) - array, 1e-4, 1e-5)
+
+
 def test_rows_are_added_in_vectors() -> None:
-    data = te.placeholder((2, 5, 32), "float32", "data")
+    data = te.placeholder((2, 5, 16, 2), "float32", "data")
     function = compile_function(te.create_prim_func([data, scanned(data, 1, operator.add)]), TARGET)
     assert re.search(r"addps|fadd\s+v", function.mod.inspect_source("asm"))
 

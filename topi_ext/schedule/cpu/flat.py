@@ -9,7 +9,7 @@ blocks keep their axes, by which they may become parts of longer rows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from topi_ext.extents import fixed, is_one
 from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one, tensor_of
 from topi_ext.schedule.cpu.reductions import runs_along
+from topi_ext.schedule.cpu.repeated import cut_repeats
 from topi_ext.schedule.nests import nest_of, nested_block, nests_of, with_nests
 
 ENOUGH_ROWS = 64
@@ -31,8 +32,13 @@ ENOUGH_ROWS = 64
 MOST_OF_FEW = 1 << 14
 """Elements of a row beyond which fewer rows are not made, since threads share rows."""
 
-_Place = tuple[Any, tuple[int, ...]]
-"""A tensor, and which dimensions of more than one element, counted from the last, begin one of its view."""
+SHORT_ROW = 4
+"""Elements of a row that are gathered as fast as they are copied."""
+
+_Place = tuple[Any, Any, tuple[int, ...]]
+"""A tensor, itself or one with cut axes of it, and which dimensions of more than one element of that, counted
+from the last, begin one of its view.
+"""
 
 _Groups = list[list[tirx.IterVar]]
 """The spatial axes of a block in order, those together that become one."""
@@ -40,13 +46,17 @@ _Groups = list[list[tirx.IterVar]]
 
 @dataclass(frozen=True)
 class _Flat:
-    """A block of one store without its spatial axes of one element: what may be joined."""
+    """A block of one store without its spatial axes of one element: what may be joined.
+
+    ``tensors`` says of each tensor with cut axes of which one it is.
+    """
 
     node: SBlock
     store: tirx.BufferStore
     init: tirx.BufferStore | None
     spatial: list[tirx.IterVar]
     reduced: list[tirx.IterVar]
+    tensors: dict[Any, Any] = field(default_factory=dict)
 
     def accesses(self) -> list[Any]:
         """Its loads and its store."""
@@ -62,7 +72,7 @@ def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
     if not isinstance(func.body, SBlockRealize):
         return func
     temporaries, nests = func.body.block.alloc_buffers, nests_of(func)
-    blocks = [_flat_block(nest) for nest in nests]
+    blocks = [_cut_or_whole(_flat_block(nest), temporaries, lanes) for nest in nests]
     gaining = [block is not None and _gains(block, lanes) for block in blocks]
     if not any(gaining):
         return func
@@ -75,10 +85,10 @@ def flattened(func: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
     ]
     if not views:
         return func
-    reshaped = {tensor: view for (tensor, _), view in views.items() if holds(temporaries, tensor)}
+    reshaped = {tensor: view for (tensor, _, _), view in views.items() if holds(temporaries, tensor)}
     declared = [
         tirx.DeclBuffer(view, data=tensor.data)
-        for (tensor, _), view in views.items()
+        for (tensor, _, _), view in views.items()
         if tensor not in reshaped
     ]
     return with_nests(func, [*declared, *joined], [reshaped.get(tensor, tensor) for tensor in temporaries])
@@ -144,11 +154,25 @@ def _flat_block(nest: Any) -> _Flat | None:
     return _Flat(block, substitute(block.body, ones), init, spatial, list(block.iter_vars[count:]))
 
 
+def _cut_or_whole(block: _Flat | None, temporaries: Any, lanes: int) -> _Flat | None:
+    """The block with cut axes where it repeats tensors and its rows become longer by that; or as it is."""
+    cut = None if block is None or block.reduced else cut_repeats(block.store, block.spatial)
+    if block is None or cut is None or any(holds(temporaries, tensor) for tensor in cut.tensors.values()):
+        return block
+    other = replace(block, store=cut.store, spatial=cut.axes, tensors=cut.tensors)
+    # Of a row that is itself repeated a vector would be gathered.
+    is_repeated = cut.axes[-1] is not block.spatial[-1]
+    row = SHORT_ROW if is_repeated else _size(_groups(block, lanes, {})[-1])
+    return other if _size(_groups(other, lanes, {})[-1]) > row else block
+
+
 def _gains(block: _Flat, lanes: int) -> bool:
     """Would longer rows serve a block?
 
-    Rows of whole vectors are long enough, and may be parts of longer ones.
+    Rows of whole vectors that repeat nothing are long enough, and may be parts of longer ones.
     """
+    if block.tensors:
+        return True
     if (fixed(block.spatial[-1].dom.extent) or lanes) % lanes == 0:
         return False
     if block.reduced:
@@ -192,7 +216,7 @@ def _with_sharers(
     moved = {
         place
         for place, (block, own) in enumerate(zip(blocks, groups, strict=True))
-        if block is not None and gaining[place] and len(own) < len(block.spatial)
+        if block is not None and gaining[place] and (block.tensors or len(own) < len(block.spatial))
     }
     while True:
         tensors = [tensor for place in moved for tensor in reshaping[place]]
@@ -203,15 +227,16 @@ def _with_sharers(
 
 
 def _joined_nest(block: _Flat, groups: _Groups, views: dict[_Place, Any]) -> Any:
-    """The nest of a block with joined axes, whose views are added to ``views``."""
+    """The nest of a block with cut and joined axes, whose views are added to ``views``."""
     by_axis = _by_axis(groups)
     axes = [by_axis[group[0].var][1] if len(group) > 1 else group[0] for group in groups]
 
     def loaded(load: TensorLoad) -> Any:
-        return tirx.BufferLoad(*_moved(load, by_axis, views)) if _is_joined(load, by_axis) else load
+        is_kept = load.source not in block.tensors and not _is_joined(load, by_axis)
+        return load if is_kept else tirx.BufferLoad(*_moved(load, by_axis, views, block.tensors))
 
     def stored(store: tirx.BufferStore) -> tirx.BufferStore:
-        buffer, indices = _moved(store, by_axis, views)
+        buffer, indices = _moved(store, by_axis, views, block.tensors)
         return tirx.BufferStore(buffer, structural_map(store.value, (TensorLoad, loaded)), indices)
 
     init = None if block.init is None else stored(block.init)
@@ -263,15 +288,18 @@ def _begins(block: _Flat, axis: tirx.Var, begins: dict[Any, set[int]]) -> bool:
 
 def _whole_vectors(group: list[tirx.IterVar], lanes: int) -> list[list[tirx.IterVar]]:
     """The group if vectors divide it, else each of its axes by itself."""
-    size = prod(fixed(axis.dom.extent) or 0 for axis in group)
-    return [group] if len(group) == 1 or size % lanes == 0 else [[axis] for axis in group]
+    return [group] if len(group) == 1 or _size(group) % lanes == 0 else [[axis] for axis in group]
+
+
+def _size(group: list[tirx.IterVar]) -> int:
+    """The elements along axes together; 0 where that is not known."""
+    return prod(fixed(axis.dom.extent) or 0 for axis in group)
 
 
 def _joined(group: list[tirx.IterVar]) -> tirx.IterVar:
     """One axis for several, named as the first of them."""
     variable = group[0].var
-    size = prod(fixed(axis.dom.extent) or 0 for axis in group)
-    span = tvm.ir.Range(_number(0, variable), _number(size, variable))
+    span = tvm.ir.Range(_number(0, variable), _number(_size(group), variable))
     return tirx.IterVar(span, tirx.Var(variable.name, variable.ty), tirx.IterVar.DataPar)
 
 
@@ -294,7 +322,7 @@ def _merged(access: Any, by_axis: dict[Any, Any]) -> list[tuple[int, Any, Any]]:
         first = next((axis for axis in by_axis if uses(index, axis)), None)
         if first is not None:
             group, joined = by_axis[first]
-            inner = prod(fixed(axis.dom.extent) or 0 for axis in group[1:])
+            inner = _size(group[1:])
             index = joined.var + sym.Analyzer().simplify(index - first) * inner
             extent = extent * inner
             del left[: len(group) - 1]
@@ -302,10 +330,12 @@ def _merged(access: Any, by_axis: dict[Any, Any]) -> list[tuple[int, Any, Any]]:
     return merged
 
 
-def _moved(access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any]) -> tuple[Any, list[Any]]:
-    """The view of a tensor, and its indices there."""
+def _moved(
+    access: Any, by_axis: dict[Any, Any], views: dict[_Place, Any], tensors: dict[Any, Any]
+) -> tuple[Any, list[Any]]:
+    """The view of a tensor, and its indices there; ``tensors`` are those whose axes were cut."""
     tensor, merged = tensor_of(access), _merged(access, by_axis)
-    place = tensor, tuple(start for start, _, _ in merged)
+    place = tensors.get(tensor, tensor), tensor, tuple(start for start, _, _ in merged)
     if place not in views:
         views[place] = tirx.decl_buffer([extent for _, _, extent in merged], tensor.dtype, tensor.name)
     return views[place], [index for _, index, _ in merged]

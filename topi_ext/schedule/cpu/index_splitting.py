@@ -35,6 +35,9 @@ SHORTEST_ROW = 4
 LONG_ROW = 80
 """Elements of a row from which on shorter parts of it cost nothing beside the rest."""
 
+LONG_PART = 8
+"""Elements of one tensor in a row from which on shorter parts, of another one, cost less than a choice."""
+
 
 class IndexSplitting(ProcessorRule):
     """Functions whose result depends on comparisons of indices with constants, such as concatenations."""
@@ -122,11 +125,13 @@ def _first_cut(value: Any, variables: Sequence[tirx.Var], part: Part) -> tuple[i
         if isinstance(call.args[0], tirx.And) and uses(call.args[0], variables[-1]):
             # One mask of a vector for all of it costs less than parts that are shorter than a line.
             continue
+        # Of two tensors both would be read for all of a row.
+        two = all(map(loads_of, call.args[1:]))
         for chosen_by, place in _edges(call.args[0]):
             for axis, variable in enumerate(variables):
                 begin, end = part[axis]
-                along = axis == len(part) - 1 and end - begin < LONG_ROW
-                least = SHORTEST_ROW if along else 1
+                long = end - begin >= LONG_ROW or (two and max(place - begin, end - place) >= LONG_PART)
+                least = 1 if long or axis < len(part) - 1 else SHORTEST_ROW
                 if variable.same_as(chosen_by) and begin + least <= place <= end - least:
                     return axis, place
     return None

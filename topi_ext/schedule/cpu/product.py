@@ -37,7 +37,8 @@ from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
-_DTYPE = "float32"
+_SUMMED = {"float32": 4, "float64": 8, "int32": 4}
+"""Types of what is summed, and their bytes."""
 
 _TILED = "topi_ext.tiled_product"
 """Annotation of the block that writes the accumulators of a tile."""
@@ -56,7 +57,9 @@ MOST_VECTORS, MOST_ROWS = 4, 16
 
 
 class Product(ProcessorRule):
-    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, in float32 or bfloat16."""
+    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, in float32, float64 or
+    bfloat16.
+    """
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
         """None for fewer than 4 columns, and for any other function."""
@@ -68,7 +71,8 @@ class Product(ProcessorRule):
         rows, columns = (USUAL_EXTENT if extent is None else extent for extent in extents)
         if columns < LEAST_VECTOR:
             return None
-        tile = best_tile(rows, columns, multiplying(processor, pairs=multiplies_pairs(sch, anchor)))
+        size = _SUMMED[sch.get(anchor).body.buffer.dtype]
+        tile = best_tile(rows, columns, multiplying(processor, pairs=multiplies_pairs(sch, anchor)), size)
         if None not in extents:
             return open_schedule(_arranged(sch, anchor, tile, processor))
         return open_schedule(_of_any_size(func, tile, processor))
@@ -120,14 +124,16 @@ class Tile:
     lanes: int
 
 
-def best_tile(rows: int, columns: int, processor: Processor) -> Tile:
-    """The tile with the fewest cycles; among equals, the one that loads least."""
+def best_tile(rows: int, columns: int, processor: Processor, size: int = 4) -> Tile:
+    """The tile of elements of ``size`` bytes with the fewest cycles; among equals, the one that loads
+    least.
+    """
 
     def cost(tile: Tile) -> tuple[float, float]:
-        cycles = step_cycles(tile, rows, columns, processor)
+        cycles = step_cycles(tile, rows, columns, processor, size)
         return cycles, (tile.rows + tile.vectors) / (tile.rows * tile.vectors)
 
-    return min(tiles(rows, columns, processor), key=cost)
+    return min(tiles(rows, columns, processor, size), key=cost)
 
 
 def multiplying(processor: Processor, *, pairs: bool) -> Processor:
@@ -138,12 +144,12 @@ def multiplying(processor: Processor, *, pairs: bool) -> Processor:
     return replace(processor, fma_per_cycle=max(1, rate), fma_latency=processor.bfloat16_latency)
 
 
-def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
+def tiles(rows: int, columns: int, processor: Processor, size: int = 4) -> list[Tile]:
     """All tiles whose accumulators fit the registers; vectors are as long as registers, or as columns allow.
 
     One register is left for each vector of a row of B, and one for the element of A that is broadcast.
     """
-    lanes = min(processor.lanes(4), 1 << (columns.bit_length() - 1))
+    lanes = min(processor.lanes(size), 1 << (columns.bit_length() - 1))
     registers = processor.vector_registers - processor.registers_in_flight
     return [
         Tile(height, vectors, lanes)
@@ -152,10 +158,10 @@ def tiles(rows: int, columns: int, processor: Processor) -> list[Tile]:
     ]
 
 
-def step_cycles(tile: Tile, rows: int, columns: int, processor: Processor) -> float:
+def step_cycles(tile: Tile, rows: int, columns: int, processor: Processor, size: int = 4) -> float:
     """Cycles of all tiles for one step along the depth, with overlaps, loads and latency counted."""
     count = ceil(rows / tile.rows) * ceil(columns / (tile.vectors * tile.lanes))
-    passes = processor.passes(tile.lanes * 4)
+    passes = processor.passes(tile.lanes * size)
     loads = (tile.rows + passes * tile.vectors) / processor.loads_per_cycle
     products = passes * tile.rows * tile.vectors / processor.fma_per_cycle
     return count * max(products, loads, processor.fma_latency)
@@ -222,7 +228,7 @@ def _shared(sch: Schedule, batch: list[Any], row: Any) -> Any:
 def is_product(sch: Schedule, block: SBlock) -> bool:
     """Is a block a product whose second operand and result have the columns innermost?
 
-    It multiplies float32, or pairs of bfloat16 that lie in words of the second operand.
+    It multiplies numbers of one type, or pairs of bfloat16 that lie in words of the second operand.
     """
     if not is_reduction(sch, block):
         return False
@@ -234,20 +240,20 @@ def is_product(sch: Schedule, block: SBlock) -> bool:
     if len(sch.get_loops(block)) != len(axes) or not isinstance(node.body, tirx.BufferStore):
         return False
     store = node.body
-    if not isinstance(store.value, tirx.Add) or store.buffer.dtype != _DTYPE:
+    if not isinstance(store.value, tirx.Add) or store.buffer.dtype not in _SUMMED:
         return False
     if not all(index.same_as(axis) for index, axis in zip(store.indices, axes[:-1], strict=True)):
         return False
-    return _multiplies(store.value.b, axes[-3:])
+    return _multiplies(store.value.b, axes[-3:], str(store.buffer.dtype))
 
 
-def _multiplies(added: Any, axes: Sequence[tirx.Var]) -> bool:
+def _multiplies(added: Any, axes: Sequence[tirx.Var], dtype: str) -> bool:
     """Is an element of a row multiplied by one of a column, or a pair of elements by a word?"""
     row, column, depth = axes
     if is_dot(added):
         values, factors = ([_only_load(element) for element in side] for side in operands(added))
     elif isinstance(added, tirx.Mul):
-        values, factors = [_float_load(added.a)], [_float_load(added.b)]
+        values, factors = ([_load_of(side, dtype)] for side in (added.a, added.b))
     else:
         return False
     pairs = [(load, (row, depth * len(values) + place)) for place, load in enumerate(values)]
@@ -260,8 +266,8 @@ def _has_conditions(sch: Schedule, anchor: SBlock) -> bool:
     return any(call.op.name == IF_THEN_ELSE for call in nodes_of(sch.get(anchor).body, Call))
 
 
-def _float_load(element: Any) -> Any:
-    return element if isinstance(element, TensorLoad) and element.source.dtype == _DTYPE else None
+def _load_of(element: Any, dtype: str) -> Any:
+    return element if isinstance(element, TensorLoad) and element.source.dtype == dtype else None
 
 
 def _only_load(element: Any) -> Any:

@@ -21,12 +21,14 @@ def _dynamic_quantize(node: Node) -> Value:
     if dtype_of(data) != "float32":
         raise Unsupported(f"quantizes {dtype_of(data)}, which is not supported; float32 is")
     zero, one, top = (relax.const(number, "float32") for number in (0.0, 1.0, _LARGEST))
-    low = node.emit(relax.op.minimum(node.emit(relax.op.min(data), "low"), zero), "low")
+    least = node.emit(relax.op.min(data), "least")
+    low = node.emit(relax.op.minimum(least, zero), "low")
     high = node.emit(relax.op.maximum(node.emit(relax.op.max(data), "high"), zero), "high")
     steps = node.emit(relax.op.divide(node.emit(relax.op.subtract(high, low), "range"), top), "steps")
     # Of zeros alone, as ONNX Runtime has it.
     scale = node.emit(relax.op.where(node.emit(relax.op.equal(high, low), "flat"), one, steps), "scale")
-    negated = node.emit(relax.op.negative(low), "negated")
+    # Of the least element again: what two functions read would be one of its own.
+    negated = node.emit(relax.op.maximum(node.emit(relax.op.negative(least), "below"), zero), "negated")
     point = node.emit(relax.op.divide(negated, scale), "point")
     point = node.emit(relax.op.round(node.emit(relax.op.clip(point, 0.0, _LARGEST), "held")), "point")
     divided = node.emit(relax.op.round(node.emit(relax.op.divide(data, scale), "divided")), "rounded")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_layout.frontend.extents.arithmetic import greatest, product
+from relay_layout.frontend.extents.arithmetic import greatest
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import padding, resizing
 from relay_layout.frontend.onnx.operators.columns import columns_to_image
 from relay_layout.frontend.operators.regions import averaged_regions
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, extents, shape_of, written
-from relay_layout.ir import Extent, is_static
+from relay_layout.ir import Expression, Extent
 
 
 def _depth_to_space(node: Node) -> Value:
@@ -83,21 +83,21 @@ def _affine_grid(node: Node) -> Value:
     fits = rank in (2, 3) and shape[1:] == [rank, rank + 1]
     if not fits or not node.requirements.assume_equal(shape[0], sizes[0]):
         raise Unsupported(f"transforms images {written(sizes)} by {written(shape)}")
-    axes = []
+    places = node.emit(_column(node, transforms, rank), "moved")
     for axis, extent in enumerate(spatial):
         along = [extent if axis == place else 1 for place in range(rank)]
-        axes.append(node.reshaped(_centres(node, extent, dtype_of(transforms)), along))
-    columns = [*reversed(axes), np.ones([1] * rank, dtype_of(transforms))]
-    if is_static(spatial):
-        base = np.stack([np.broadcast_to(column, spatial) for column in columns], -1)
-    else:
-        goal = relax.ShapeExpr(spatial)
-        spread = [node.emit(relax.op.broadcast_to(node.expression(column), goal)) for column in columns]
-        base = node.emit(relax.op.stack(spread, -1), "base")
-    flat = node.expression(node.reshaped(base, [product(spatial), rank + 1]))
-    turned = node.emit(relax.op.permute_dims(transforms, [0, 2, 1]), "turned")
-    places = node.emit(relax.op.matmul(flat, turned), "places")
-    return node.reshaped(places, [shape[0], *spatial, rank])
+        centres = node.expression(node.reshaped(_centres(node, extent, dtype_of(transforms)), along))
+        # x, of the last axis, comes first.
+        factor = _column(node, transforms, rank - 1 - axis)
+        places = node.emit(relax.op.add(places, node.emit(relax.op.multiply(factor, centres))), "places")
+    return relax.op.permute_dims(places, [0, *range(2, rank + 2), 1])
+
+
+def _column(node: Node, transforms: Expression, number: int) -> Expression:
+    """A column of each transform, [N, rank, 1, ...]: one number for all pixels along an axis of the grid."""
+    count, rank, _ = shape_of(transforms)
+    column = node.emit(relax.op.strided_slice(transforms, [2], [number], [number + 1]), "column")
+    return node.expression(node.reshaped(column, [count, rank, *[1] * rank]))
 
 
 def _centres(node: Node, extent: Extent, dtype: str) -> Value:

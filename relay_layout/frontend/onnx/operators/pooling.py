@@ -189,13 +189,13 @@ def _max_unpool(node: Node) -> Value:
             f"has output_shape {written(given)} where its windows make {written(goal)}, for which ONNX and "
             "ONNX Runtime count places differently: leave output_shape out, and pad what it gives"
         )
-    count = product(goal)
-    zeros = node.emit(relax.op.zeros(relax.ShapeExpr([count]), dtype_of(data)), "zeros")
+    # As scatters have it: a view of a view would be copied.
+    zeros = node.emit(relax.op.zeros(relax.ShapeExpr([1, product(goal), 1]), dtype_of(data)), "zeros")
     index, source = (
-        node.emit(node.expression(node.reshaped(node.input(place), [product(shape)])), "flat")
+        node.emit(node.expression(node.reshaped(node.input(place), [1, product(shape), 1])), "flat")
         for place in (1, 0)
     )
-    flat = node.emit(scattered(node.emit, zeros, index, source, 0, "update"), "scattered")
+    flat = node.emit(scattered(node.emit, zeros, index, source, 1, "update"), "scattered")
     return node.reshaped(flat, goal)
 
 

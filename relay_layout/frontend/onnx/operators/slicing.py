@@ -326,18 +326,20 @@ def _reversed_sequences(node: Node) -> Value:
     axes = [node.attributes.get(f"{name}_axis", default) for name, default in (("batch", 1), ("time", 0))]
     if len(shape) < 2 or sorted(axes) != [0, 1] or len(shape_of(node.input(1))) != 1:
         raise Unsupported(f"reverses {written(shape)} along axis {axes[1]} for a batch along axis {axes[0]}")
-    order = [*axes, *range(2, len(shape))]
-    data = node.tensor(0)
-    if axes != [0, 1]:
-        data = node.emit(relax.op.permute_dims(data, order), "batch")
-    lengths = node.emit(relax.op.expand_dims(node.cast(node.input(1), "int64"), 1), "lengths")
-    places = node.places(shape[axes[1]])
+    batch, time = axes
+    lengths = node.emit(relax.op.expand_dims(node.cast(node.input(1), "int64"), time), "lengths")
+    places = node.emit(relax.op.expand_dims(node.places(shape[time]), batch), "places")
     last = node.emit(relax.op.subtract(lengths, relax.const(1, "int64")), "last")
     mirrored = node.emit(relax.op.subtract(last, places), "mirrored")
-    picked = relax.op.where(node.emit(relax.op.less(places, lengths), "inside"), mirrored, places)
-    indices = node.emit(relax.op.expand_dims(node.emit(picked, "picked"), 2), "indices")
-    result = relax.op.gather_nd(data, indices, 1)
-    return result if axes == [0, 1] else relax.op.permute_dims(node.emit(result, "reversed"), order)
+    inside = node.emit(relax.op.less(places, lengths), "inside")
+    picked = node.emit(relax.op.where(inside, mirrored, places), "picked")
+    if batch == 0:
+        indices = node.emit(relax.op.expand_dims(picked, 2), "indices")
+        return relax.op.gather_nd(node.tensor(0), indices, 1)
+    goal = relax.ShapeExpr(shape[:2])
+    sequences = node.emit(relax.op.broadcast_to(node.places(shape[batch]), goal), "sequences")
+    indices = node.emit(relax.op.stack([picked, sequences], 2), "indices")
+    return relax.op.gather_nd(node.tensor(0), indices)
 
 
 def from_the_front(node: Node, indices: Any, extent: Extent | Sequence[Extent]) -> Any:

@@ -1,4 +1,4 @@
-"""Tensors repeated along their last axis."""
+"""Repeated tensors."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,8 @@ from tvm import relax
 
 import relay_layout
 from tests.relax_modules import module_giving
+
+SHAPES = {"x": (2, 5, 3), "y": (2, 2, 3)}
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,11 @@ from tests.relax_modules import module_giving
         ((5,), (2, 3, 3)),
         ((3, 1), (1, 4)),
         ((3, 4), ()),
+        ((2, 3, 5), (3, 1, 1)),
+        ((2, 3, 5), (2, 4, 1)),
+        ((2, 3, 7), (3, 2, 2)),
+        ((2, 1, 7), (3, 2, 2)),
+        ((3, 5), (1, 11)),
     ],
 )
 def test_repeats(shape: Sequence[int], repeats: Sequence[int]) -> None:
@@ -28,3 +35,14 @@ def test_repeats(shape: Sequence[int], repeats: Sequence[int]) -> None:
     data = np.random.default_rng(0).standard_normal(shape).astype("float32")
     (found,) = relay_layout.compile(module).session().run({"x": data}).values()
     np.testing.assert_array_equal(found, np.tile(data, repeats))
+
+
+def test_what_is_computed_of_repeats_goes_into_a_part() -> None:
+    x, y = (relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in SHAPES.items())
+    copies = relax.op.tile(relax.op.nn.relu(x), (1, 3, 1))
+    module = module_giving(relax.op.concat([relax.op.negative(copies), y], 1), x, y)
+    random = np.random.default_rng(0)
+    data = {name: random.standard_normal(shape).astype("float32") for name, shape in SHAPES.items()}
+    (found,) = relay_layout.compile(module).session().run(data).values()
+    wanted = np.concatenate([-np.tile(np.maximum(data["x"], 0), (1, 3, 1)), data["y"]], 1)
+    np.testing.assert_array_equal(found, wanted)

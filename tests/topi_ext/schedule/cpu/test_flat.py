@@ -30,6 +30,27 @@ def extents(compute: Compute, *shapes: tuple[Any, ...]) -> list[Any]:
 N = tirx.Var("n", "int64")
 
 
+def repeated(*times: int) -> Compute:
+    """A tensor with each axis repeated so often, plus one."""
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        shape = [extent * count for extent, count in zip(x.shape, times, strict=True)]
+        return te.compute(
+            shape,
+            lambda *index: (
+                x(
+                    *(
+                        place if count == 1 else place % extent
+                        for place, extent, count in zip(index, x.shape, times, strict=True)
+                    )
+                )
+                + 1
+            ),
+        )
+
+    return compute
+
+
 @pytest.mark.parametrize(
     ("compute", "shapes", "loops"),
     [
@@ -48,6 +69,11 @@ N = tirx.Var("n", "int64")
         (topi.nn.relu, [(2, N, 16)], [2, "n", 16]),
         (topi.nn.relu, [(0, 3, 5)], [0, 3, 5]),
         (topi.nn.relu, [(1, 1, 5)], [1, 1, 5]),
+        (repeated(3, 1, 1), [(2, 3, 5)], [3, 30]),
+        (repeated(2, 3, 1), [(2, 3, 5)], [2, 2, 3, 15]),
+        (repeated(1, 1, 9), [(2, 3, 5)], [6, 9, 5]),
+        (repeated(1, 1, 9), [(2, 3, 4)], [6, 36]),
+        (repeated(1, 3, 1), [(N, 4, 4)], ["n", 3, 16]),
         (lambda x: topi.sum(x, 1), [(2, 8, 3, 5)], [2, 15, 8]),
         (lambda x: topi.sum(x, 1, True), [(2, 8, 3, 5, 7)], [2, 105, 8]),
         (lambda x: topi.max(x, [1, 2]), [(2, 8, 3, 5, 7)], [2, 35, 8, 3]),
@@ -57,6 +83,7 @@ N = tirx.Var("n", "int64")
     ids=[
         *("one", "two", "scalar", "seen", "vectors", "image", "slice", "broadcast"),
         *("transposed", "triangle", "batch", "odd", "row", "empty", "ones"),
+        *("repeats", "repeats-within", "repeated-rows", "repeated-short-rows", "repeats-of-a-batch"),
         *("channels", "volumes", "several", "whole vectors", "along rows"),
     ],
 )

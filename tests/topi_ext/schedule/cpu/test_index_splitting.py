@@ -66,7 +66,7 @@ def test_each_operand_has_its_own_loops(axis: int) -> None:
     assert not chooses(scheduled)
 
 
-@pytest.mark.parametrize("columns", [(1, 90), (90, 2), (3, 100, 1)])
+@pytest.mark.parametrize("columns", [(1, 90), (90, 2), (3, 100, 1), (8, 1), (3, 20)])
 def test_long_rows_have_parts_of_few_columns(columns: tuple[int, ...]) -> None:
     scheduled = check(
         [[5, count] for count in columns],

@@ -15,10 +15,12 @@ Shape = tuple[int, ...]
 Build = Callable[..., te.Tensor]
 
 
-def check(left: Shape, right: Shape, cpu: str | None = None, after: Build | None = None) -> str:
+def check(
+    left: Shape, right: Shape, cpu: str | None = None, after: Build | None = None, dtype: str = "float32"
+) -> str:
     rng = np.random.default_rng(sum(left + right))
-    arrays = [integers(rng, left), integers(rng, right)]
-    tensors = [te.placeholder(shape, "float32", name) for name, shape in (("a", left), ("b", right))]
+    arrays = [integers(rng, shape).astype(dtype) for shape in (left, right)]
+    tensors = [te.placeholder(shape, dtype, name) for name, shape in (("a", left), ("b", right))]
     result, expected = topi.nn.matmul(*tensors), np.matmul(*arrays)
     if after is not None:
         result, expected = after(result), np.maximum(expected, 0) * 2
@@ -48,6 +50,19 @@ def check(left: Shape, right: Shape, cpu: str | None = None, after: Build | None
 )
 def test_rows_and_columns_that_no_tile_divides(left: Shape, right: Shape, cpu: str) -> None:
     check(left, right, cpu)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+@pytest.mark.parametrize("columns", [4, 7, 49, 64])
+def test_other_numbers(dtype: str, columns: int) -> None:
+    check((2, 17, 5), (2, 5, columns), dtype=dtype)
+
+
+def test_tiles_of_doubles_fit_the_registers() -> None:
+    processor = processor_of(target_for("znver5"))
+    single, double = (best_tile(256, 256, processor, size) for size in (4, 8))
+    assert (single.lanes, double.lanes) == (16, 8)
+    assert (single.rows, single.vectors) == (double.rows, double.vectors)
 
 
 def test_what_follows_is_computed_in_the_tile() -> None:
@@ -107,7 +122,7 @@ def test_any_rows_columns_and_depth(known: str, sizes: tuple[int, int, int], cpu
     [
         ((2, 9, 5), (2, 5, 3), False, "float32"),
         ((2, 9, 5), (2, 33, 5), True, "float32"),
-        ((2, 9, 5), (2, 5, 33), False, "int32"),
+        ((2, 9, 5), (2, 5, 33), False, "int64"),
     ],
     ids=["few columns", "transposed", "integers"],
 )
