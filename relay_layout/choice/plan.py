@@ -11,9 +11,9 @@ from relay_layout.choice.objective import Objective
 from relay_layout.choice.solver import Solution, solve
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
-from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rules, Signature
+from relay_layout.ops.dimension_names import DimensionNames
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.callbacks.rules import rules_for
 from relay_layout.request import LayoutRequest
@@ -90,7 +90,7 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     left_alone: dict[str, str] = {}
     rules = rules_for(graph, desired, request.alter, left_alone)
     if request.backend is not None:
-        rules = backend_rules(request.backend, dimension_letters(graph), rules)
+        rules = backend_rules(request.backend, DimensionNames(graph), rules)
     rules = _rules_without(skipped, rules)
     signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
     if request.desired_layouts == {} and request.for_all is None:

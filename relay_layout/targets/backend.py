@@ -18,6 +18,7 @@ from relay_layout.graph import Node, Value
 from relay_layout.ir import Extent
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
+from relay_layout.ops.dimension_names import DimensionNames
 from topi_ext.messages import first_line
 
 
@@ -25,8 +26,9 @@ from topi_ext.messages import first_line
 class TensorView:
     """One input or output: extents (symbolic ones are expressions), dtype, and names of dimensions.
 
-    ``letters`` are those of the operator's own layout attribute, or else those of the graph's convolutions;
-    empty where dimensions have no names.
+    ``letters`` are those of the operator's own layout attribute, or else those that the convolutions around
+    it give to its dimensions, transpositions in between or not; of a tensor that none of them reaches, those
+    of the graph's convolutions; empty where dimensions have no names.
     """
 
     shape: tuple[Extent, ...]
@@ -178,12 +180,9 @@ def check_backend(backend: object) -> None:
 
 
 def backend_rules(
-    backend: LayoutBackend, letters: Mapping[int, str], rules: Callable[[Node], Rule | None]
+    backend: LayoutBackend, names: DimensionNames, rules: Callable[[Node], Rule | None]
 ) -> Callable[[Node], Rule | None]:
-    """The rules of a graph under a backend: its requirements, and ``rules`` for what it leaves open.
-
-    ``letters`` are what the graph calls dimensions, by rank.
-    """
+    """The rules of a graph under a backend: its requirements, and ``rules`` for what it leaves open."""
     found: dict[Node, Rule | None] = {}
 
     def rule_of(node: Node) -> Rule | None:
@@ -195,13 +194,13 @@ def backend_rules(
         own = rules(node)
         if not node.operator or not node.has_known_ranks:
             return own
-        required = RequiredRule(backend, view_of(node, letters), own)
+        required = RequiredRule(backend, view_of(node, names), own)
         return own if required.asks_nothing else required
 
     return rule_of
 
 
-def view_of(node: Node, letters: Mapping[int, str]) -> OperatorView:
+def view_of(node: Node, names: DimensionNames) -> OperatorView:
     """A node as a backend sees it."""
     attributes = _attributes(node)
     own: dict[int, str] = {}
@@ -210,11 +209,11 @@ def view_of(node: Node, letters: Mapping[int, str]) -> OperatorView:
     if kernel:
         own[1] = kernel
     inputs = [
-        _tensor(value, own.get(place) or _fitting(data, value) or letters.get(value.rank, ""))
+        _tensor(value, own.get(place) or _fitting(data, value) or names.of(value))
         for place, value in enumerate(node.operands)
     ]
     out = str(attributes.get("out_layout") or data)
-    outputs = [_tensor(value, _fitting(out, value) or letters.get(value.rank, "")) for value in node.results]
+    outputs = [_tensor(value, _fitting(out, value) or names.of(value)) for value in node.results]
     return OperatorView(node.operator, attributes, tuple(inputs), tuple(outputs))
 
 

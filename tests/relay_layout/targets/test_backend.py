@@ -226,6 +226,24 @@ def test_the_backend_sees_the_operator() -> None:
     assert list(seen.attributes["strides"]) == [2, 2]
 
 
+def test_channels_behind_a_transposition_are_channels() -> None:
+    """What is asked for NHWC there lies so already: a requirement costs no transform."""
+
+    class Last(Accelerator):
+        def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+            if operator.operator == "nn.softmax":
+                return [Requirement(["NHWC"], ["NHWC"])]
+            return super().requirements(operator)
+
+    def build(emit: Any, image: Any) -> Any:
+        last = emit(op.permute_dims(emit(op.nn.conv2d(image, constant(32, 3, 3, 3))), [0, 2, 3, 1]))
+        return op.nn.softmax(last)
+
+    after, transforms = converted(build, Last())
+    assert transforms == 1
+    assert shapes(after, "nn.softmax") == [(2, 6, 5, 32)]
+
+
 def test_requirements_must_have_the_letters_of_the_operator() -> None:
     with pytest.raises(LayoutError) as raised:
         converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), Accelerator(kernel="OHWC"))
