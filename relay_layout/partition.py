@@ -16,20 +16,17 @@ from tvm_ffi import structural_equal, structural_map
 
 from relay_layout.environment.one_at_a_time import one_at_a_time
 from relay_layout.errors import LayoutError, VerificationError
-from relay_layout.graph import build_graph
-from relay_layout.graph.border import dimension_letters
+from relay_layout.graph import Graph, Node, Value, build_graph
 from relay_layout.ir import (
     Expression,
-    Extent,
     bindings_of,
-    fields_of,
     function_attributes,
     function_scope,
     relax_functions,
-    shape_of,
     with_functions,
 )
 from relay_layout.layout import Layout
+from relay_layout.ops.dimension_names import DimensionNames
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
 
@@ -138,13 +135,12 @@ class _Guard:
         """The module with guarded calls in "main" and without the regions' functions."""
         main = self._module["main"]
         graph = build_graph(main)
-        letters = dimension_letters(graph)
-        for function, _ in self._regions.values():
-            letters |= _letters_within(function)
+        names = _names(graph, self._regions)
+        nodes = {node.variable: node for node in graph.nodes}
         with function_scope(self._builder, "main", main.params, function_attributes(main)):
             with self._builder.dataflow():
                 for binding in bindings_of(main):
-                    self._bind(binding, letters)
+                    self._bind(binding, nodes.get(binding.var), names)
                 output = self._builder.emit_output(self._replaced(main.body.body))
             self._builder.emit_func_output(output)
         others = {
@@ -156,22 +152,22 @@ class _Guard:
         guarded["main"] = self._builder.finalize()["main"]
         return relax.transform.CanonicalizeBindings()(guarded)
 
-    def _bind(self, binding: Any, letters: Mapping[int, str]) -> None:
+    def _bind(self, binding: Any, node: Node | None, names: DimensionNames) -> None:
         value = self._replaced(binding.value)
         name = str(binding.var.name)
-        callee = str(getattr(getattr(value, "op", None), "name_hint", ""))
+        callee = _callee(value)
         if isinstance(binding, relax.MatchCast):
             self._names[binding.var] = self._builder.match_cast(value, binding.ty, name)
-        elif callee in self._regions:
-            self._names[binding.var] = self._call(callee, value, name, letters)
+        elif callee in self._regions and node is not None:
+            self._names[binding.var] = self._call(callee, value, node, names)
         else:
             self._names[binding.var] = self._builder.emit(value, name_hint=name)
 
-    def _call(self, name: str, call: relax.Call, hint: str, letters: Mapping[int, str]) -> Expression:
+    def _call(self, name: str, call: relax.Call, node: Node, names: DimensionNames) -> Expression:
         function, backend = self._regions[name]
-        result = function.ret_ty
-        inputs = [_view(parameter.ty, letters) for parameter in function.params]
-        outputs = [_view(kind, letters) for kind in fields_of(result)]
+        result, hint = function.ret_ty, str(node.variable.name)
+        inputs = [_view(value, names) for value in node.operands]
+        outputs = [_view(value, names) for value in node.results]
         answer = backend.accept(Region(name, tuple(inputs), tuple(outputs), function))
         if isinstance(answer, str):
             raise LayoutError(f"backend {backend.name} refuses region '{name}': {answer}")
@@ -211,27 +207,44 @@ class _Guard:
         return structural_map(expression, (relax.Var, lambda variable: found.get(variable, variable)))
 
 
-def _letters_within(function: relax.Function) -> dict[int, str]:
-    """What the convolutions of a region call dimensions."""
-    found: dict[int, str] = {}
-    for binding in _bindings(function):
-        if isinstance(binding.value, relax.Function):
-            found |= {
-                len(letters): letters
-                for letters in dimension_letters(build_graph(binding.value)).values()
-                if len(letters) == 4
-            }
-    return found
+def _names(graph: Graph, regions: Mapping[str, tuple[relax.Function, PartitionBackend]]) -> DimensionNames:
+    """What dimensions are called around the regions, by what is within them too."""
+    within = {name: build_graph(_flat(function)) for name, (function, _) in regions.items()}
+    known: dict[Value, str] = {}
+    while True:
+        names, found = DimensionNames(graph, known, within.values()), dict(known)
+        for node in graph.nodes:
+            inner = within.get(_callee(node.expression))
+            if inner is None:
+                continue
+            outside, inside = _border(node.operands, node.results), _border(inner.parameters, inner.outputs())
+            border = list(zip(outside, inside, strict=True))
+            told = {own: names.reached(outer) for outer, own in border if names.reached(outer)}
+            own_names = DimensionNames(inner, told)
+            found |= {outer: own_names.reached(own) for outer, own in border if own_names.reached(own)}
+        if found == known:
+            return names
+        known = found
 
 
-def _bindings(function: relax.Function) -> Iterable[Any]:
-    for block in function.body.blocks:
-        yield from block.bindings
+def _border(given: Sequence[Value], made: Sequence[Value]) -> Iterable[Value]:
+    yield from given
+    yield from made
 
 
-def _view(kind: Any, letters: Mapping[int, str]) -> TensorView:
-    extents: tuple[Extent, ...] = tuple(shape_of(relax.Var("tensor", kind)) or ())
-    return TensorView(extents, str(kind.dtype), letters.get(len(extents), ""), False)
+def _flat(function: relax.Function) -> relax.Function:
+    """A region whose parts, which are functions within it, are put in their places."""
+    alone = tvm.IRModule({"main": function.without_attr(_CODEGEN).with_attr("global_symbol", "main")})
+    return relax.transform.InlinePrivateFunctions()(relax.transform.LambdaLift()(alone))["main"]
+
+
+def _callee(expression: Any) -> str:
+    """The function of the module that a call calls; "" for all else."""
+    return str(getattr(getattr(expression, "op", None), "name_hint", ""))
+
+
+def _view(value: Value, names: DimensionNames) -> TensorView:
+    return TensorView(tuple(value.shape or ()), value.dtype, names.of(value), False)
 
 
 def _plain(view: TensorView) -> Layout:

@@ -11,10 +11,10 @@ from relay_layout.choice.objective import Objective
 from relay_layout.choice.solver import Solution, solve
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Node, Value, build_graph
-from relay_layout.graph.border import dimension_letters
 from relay_layout.layout import Layout
 from relay_layout.layout_request import LayoutRequest
-from relay_layout.ops import Offers, Rules, Signature
+from relay_layout.ops import Offers, Rules, Signature, unchanged
+from relay_layout.ops.dimension_names import DimensionNames
 from relay_layout.relay.callbacks import CONVERT
 from relay_layout.relay.callbacks.rules import rules_for
 from relay_layout.targets import (
@@ -25,7 +25,7 @@ from relay_layout.targets import (
     DesiredOffers,
     TargetOffers,
 )
-from relay_layout.targets.backend import backend_rules
+from relay_layout.targets.backend import RequiredRule, backend_rules
 from relay_layout.targets.transform_cost import TransformPrice
 
 
@@ -90,13 +90,14 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
     left_alone: dict[str, str] = {}
     rules = rules_for(graph, desired, request.alter, left_alone)
     if request.backend is not None:
-        rules = backend_rules(request.backend, dimension_letters(graph), rules)
+        rules = backend_rules(request.backend, DimensionNames(graph), rules)
     rules = _rules_without(skipped, rules)
     signatures = collect_signatures(graph, offers, rules=rules, pinned=pinned)
     if request.desired_layouts == {} and request.for_all is None:
         signatures = {node: choices[:1] for node, choices in signatures.items()}
     objective = Objective(target, fewest_first=pinned)
     solution = solve(graph, signatures, objective.transform, outputs, operator_cost=objective.operator)
+    left_alone |= _misfits(signatures, rules)
     reasons = {**(offers.reasons if isinstance(offers, DesiredOffers) else {}), **left_alone}
     return LayoutPlan(
         graph,
@@ -110,6 +111,22 @@ def plan_layout(module: tvm.IRModule, request: LayoutRequest, target: BuildTarge
         skipped,
         objective,
     )
+
+
+def _misfits(signatures: Mapping[Node, Sequence[Signature]], rules: Rules) -> dict[str, str]:
+    """What keeps operators from all that a backend requires of them, by their names."""
+    found = {}
+    for node, choices in signatures.items():
+        rule = rules(node)
+        if not isinstance(rule, RequiredRule):
+            continue
+        original = unchanged(node)
+        kept = all(
+            (choice.operands, choice.results) == (original.operands, original.results) for choice in choices
+        )
+        if kept and rule.misfit(node):
+            found[node.name] = rule.misfit(node)
+    return found
 
 
 def rename_inside(body: str, plan: LayoutPlan) -> LayoutPlan:

@@ -66,10 +66,10 @@ def size_conditions(function: relax.Function) -> list[str]:
     return [str(text) for text in function_attributes(function).get(CONDITIONS, ())]
 
 
-def dimension_letters(graph: Graph) -> dict[int, str]:
+def dimension_letters(*graphs: Graph) -> dict[int, str]:
     """What dimensions are called, by rank: as the first convolution of that rank calls them."""
     letters = dict(USUAL)
-    for node in reversed(graph.nodes):
+    for node in reversed([node for graph in graphs for node in graph.nodes]):
         layout = str(getattr(node.attributes, "data_layout", "")) if node.operator else ""
         if layout.isupper():
             letters[len(layout)] = layout

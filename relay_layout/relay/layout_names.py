@@ -28,7 +28,7 @@ def named_transforms(bindings: Sequence[Any]) -> Names:
     """The layouts of the transforms among bindings in A-normal form.
 
     They are in the letters of the convolutions and poolings that read or write what is transformed, through
-    elementwise operators as well; in letters from A on where there are none.
+    elementwise operators and those that give tuples as well; in letters from A on where there are none.
     """
     calls = {one.var: one.value for one in bindings if isinstance(one.value, relax.Call)}
     found = {}
@@ -41,16 +41,34 @@ def named_transforms(bindings: Sequence[Any]) -> Names:
     known: dict[relax.Var, str] = {}
     for variable, call in calls.items():
         _take(known, call, variable)
+    entries = _entries(bindings, calls)
     for _ in range(_ROUNDS):
         before = len(known)
-        for variable, call in [*calls.items(), *reversed(calls.items())]:
-            if variable in found:
-                found[variable] = _renamed(known, found[variable], call.args[0], variable)
-            elif is_elementwise(operator_name(call)) and isinstance(call.ty, relax.TensorType):
-                _share(known, [variable, *call.args])
+        for variable, value in [*entries, *reversed(entries)]:
+            if isinstance(value, relax.Var):
+                _share(known, [variable, value])
+            elif variable in found:
+                found[variable] = _renamed(known, found[variable], value.args[0], variable)
+            elif is_elementwise(operator_name(value)) and isinstance(value.ty, relax.TensorType):
+                _share(known, [variable, *value.args])
         if len(known) == before:
             break
     return found
+
+
+def _entries(
+    bindings: Sequence[Any], calls: Mapping[relax.Var, relax.Call]
+) -> list[tuple[relax.Var, relax.Call | relax.Var]]:
+    """The calls, and for each result that is taken out of a call's tuple the first operand of that call."""
+    entries: list[tuple[relax.Var, relax.Call | relax.Var]] = []
+    for one in bindings:
+        value = one.value
+        if isinstance(value, relax.TupleGetItem):
+            source = calls.get(value.tuple_value)
+            value = source.args[0] if source is not None and source.args else None
+        if isinstance(value, relax.Call | relax.Var):
+            entries.append((one.var, value))
+    return entries
 
 
 def _generic(call: relax.Call) -> tuple[str, str] | None:

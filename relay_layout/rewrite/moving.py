@@ -43,6 +43,9 @@ def emit_transform(
         return expression
     moves = index_map(source, target)
     if moves.is_permutation:
+        if isinstance(expression, relax.TupleGetItem):
+            # Of a call that TVM has to put into normal form it forgets the place, which is the mark.
+            expression = builder.emit(expression)
         turned = relax.op.permute_dims(expression, list(moves.permutation))
         return builder.emit(as_layout_change(turned), name_hint=hint)
     if dtype == "bool":

@@ -18,6 +18,9 @@ from relay_layout.graph import Node, Value
 from relay_layout.ir import Extent
 from relay_layout.layout import Layout
 from relay_layout.ops import ConvolutionLayouts, Offers, Rule, Signature, Wanted, unchanged
+from relay_layout.ops.convolution_rule import alignment_misfit, tensors_of
+from relay_layout.ops.dimension_names import DimensionNames
+from relay_layout.targets.convolutions import CONVOLUTION_AXES
 from topi_ext.messages import first_line
 
 
@@ -25,8 +28,9 @@ from topi_ext.messages import first_line
 class TensorView:
     """One input or output: extents (symbolic ones are expressions), dtype, and names of dimensions.
 
-    ``letters`` are those of the operator's own layout attribute, or else those of the graph's convolutions;
-    empty where dimensions have no names.
+    ``letters`` are those of the operator's own layout attribute, or else those that the convolutions around
+    it give to its dimensions, transpositions in between or not; of a tensor that none of them reaches, those
+    of the graph's convolutions; empty where dimensions have no names.
     """
 
     shape: tuple[Extent, ...]
@@ -68,7 +72,8 @@ class LayoutBackend(Protocol):
     def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
         """The ways in which it runs the operator, all equally right; None where any layout will do.
 
-        With an empty list, and with requirements that do not fit the tensors, the operator keeps its layout.
+        With an empty list, and with requirements that do not fit the tensors, the operator keeps its layout;
+        reports say of the latter, under ``not_converted``, what does not fit.
         """
 
 
@@ -96,18 +101,36 @@ class RequiredRule(Rule):
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """The requirements that the operator can meet in these layouts."""
         for requirement in self._required or ():
-            inputs = _layouts(requirement.inputs, self._view.inputs, node.operands, self._place("input"))
-            outputs = _layouts(requirement.outputs, self._view.outputs, node.results, self._place("output"))
-            signature = self._meeting(node, inputs, outputs, offers)
+            signature = self._meeting(node, *self._asked(node, requirement), offers)
             if signature is not None:
                 yield replace(signature, cost=requirement.microseconds)
+
+    def misfit(self, node: Node) -> str:
+        """What to say of an operator that can meet none of the requirements; "" where there are none."""
+        asked = [self._asked(node, requirement) for requirement in self._required or ()]
+        if not asked or any(_is_original(node, *layouts) for layouts in asked):
+            return ""
+        why, named = "", _named(self._view, *asked[0]) if node.operator in CONVOLUTION_AXES else None
+        if named is not None and all(tensor.has_same_axes for tensor in tensors_of(node, named)):
+            why = alignment_misfit(node, named)
+        first = (self._required or ())[0]
+        texts = " -> ".join(", ".join(map(str, side)) for side in (first.inputs, first.outputs))
+        return (
+            f"backend {self._backend.name} requires {texts}, in which {self._view.operator} cannot run here"
+            + (f": {why}" if why else "")
+        )
+
+    def _asked(self, node: Node, requirement: Requirement) -> tuple[list[Layout], list[Layout]]:
+        return (
+            _layouts(requirement.inputs, self._view.inputs, node.operands, self._place("input")),
+            _layouts(requirement.outputs, self._view.outputs, node.results, self._place("output")),
+        )
 
     def _meeting(
         self, node: Node, inputs: Sequence[Layout], outputs: Sequence[Layout], offers: Offers
     ) -> Signature | None:
-        original = unchanged(node)
-        if (tuple(inputs), tuple(outputs)) == (original.operands, original.results):
-            return original
+        if _is_original(node, inputs, outputs):
+            return unchanged(node)
         if self._own is None:
             return None
         asked = Wanted(tuple((layout,) for layout in inputs), tuple((layout,) for layout in outputs))
@@ -133,16 +156,26 @@ class _Required:
 
     def convolution_layouts(self, node: Node) -> Iterable[ConvolutionLayouts]:
         """The requirement in the convolution's own letters."""
-        tensors = (*self._view.inputs[:2], self._view.outputs[0])
-        layouts = (*self._inputs[:2], self._outputs[0])
-        named = [
-            str(layout.in_letters(tensor.letters)) for layout, tensor in zip(layouts, tensors, strict=True)
-        ]
-        yield ConvolutionLayouts(named[0], named[1], named[2])
+        yield _named(self._view, self._inputs, self._outputs)
 
     def operator_cost(self, node: Node, operands: Sequence[Layout], results: Sequence[Layout]) -> float:
         """As the target has it."""
         return self._offers.operator_cost(node, operands, results)
+
+
+def _is_original(node: Node, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> bool:
+    original = unchanged(node)
+    return (tuple(inputs), tuple(outputs)) == (original.operands, original.results)
+
+
+def _named(view: OperatorView, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> ConvolutionLayouts:
+    """Layouts of a convolution in its own letters."""
+    tensors = (*view.inputs[:2], view.outputs[0])
+    layouts = (*inputs[:2], outputs[0])
+    data, kernel, out = (
+        str(layout.in_letters(tensor.letters)) for layout, tensor in zip(layouts, tensors, strict=True)
+    )
+    return ConvolutionLayouts(data, kernel, out)
 
 
 def _answer(backend: LayoutBackend, view: OperatorView) -> Sequence[Requirement] | None:
@@ -178,12 +211,9 @@ def check_backend(backend: object) -> None:
 
 
 def backend_rules(
-    backend: LayoutBackend, letters: Mapping[int, str], rules: Callable[[Node], Rule | None]
+    backend: LayoutBackend, names: DimensionNames, rules: Callable[[Node], Rule | None]
 ) -> Callable[[Node], Rule | None]:
-    """The rules of a graph under a backend: its requirements, and ``rules`` for what it leaves open.
-
-    ``letters`` are what the graph calls dimensions, by rank.
-    """
+    """The rules of a graph under a backend: its requirements, and ``rules`` for what it leaves open."""
     found: dict[Node, Rule | None] = {}
 
     def rule_of(node: Node) -> Rule | None:
@@ -195,13 +225,13 @@ def backend_rules(
         own = rules(node)
         if not node.operator or not node.has_known_ranks:
             return own
-        required = RequiredRule(backend, view_of(node, letters), own)
+        required = RequiredRule(backend, view_of(node, names), own)
         return own if required.asks_nothing else required
 
     return rule_of
 
 
-def view_of(node: Node, letters: Mapping[int, str]) -> OperatorView:
+def view_of(node: Node, names: DimensionNames) -> OperatorView:
     """A node as a backend sees it."""
     attributes = _attributes(node)
     own: dict[int, str] = {}
@@ -210,11 +240,11 @@ def view_of(node: Node, letters: Mapping[int, str]) -> OperatorView:
     if kernel:
         own[1] = kernel
     inputs = [
-        _tensor(value, own.get(place) or _fitting(data, value) or letters.get(value.rank, ""))
+        _tensor(value, own.get(place) or _fitting(data, value) or names.of(value))
         for place, value in enumerate(node.operands)
     ]
     out = str(attributes.get("out_layout") or data)
-    outputs = [_tensor(value, _fitting(out, value) or letters.get(value.rank, "")) for value in node.results]
+    outputs = [_tensor(value, _fitting(out, value) or names.of(value)) for value in node.results]
     return OperatorView(node.operator, attributes, tuple(inputs), tuple(outputs))
 
 

@@ -195,6 +195,51 @@ def test_blocks_where_they_fit(tmp_path: Path) -> None:
         np.testing.assert_allclose(output, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_regions_of_both_layouts_are_asked_in_their_own_letters() -> None:
+    """A contract for NHWC transposes what goes into a region in NCHW, and not what goes into one in NHWC."""
+    x = relax.Var("x", relax.TensorType((2, 5, 9, 7), "float32"))
+    with main_of(x) as builder:
+        first = builder.emit(relax.op.nn.conv2d(x, relax.const(randoms(8, 5, 1, 1))))
+        turned = builder.emit(relax.op.permute_dims(first, [0, 2, 3, 1]))
+        weight = relax.const(randoms(1, 1, 8, 6))
+        last = relax.op.nn.conv2d(turned, weight, data_layout="NHWC", kernel_layout="HWIO")
+        builder.result = builder.emit(last)
+    seen: dict[tuple[Any, ...], str] = {}
+
+    def layouts(region: Region) -> Contract:
+        seen.update({tensor.shape: tensor.letters for tensor in (*region.inputs, *region.outputs)})
+        return Contract("tests.never_run", ["NHWC"], ["NHWC"])
+
+    module = partition(builder.finalize(), [Accelerator(layouts)])
+    assert seen == {
+        (2, 5, 9, 7): "NCHW",
+        (2, 8, 9, 7): "NCHW",
+        (2, 9, 7, 8): "NHWC",
+        (2, 9, 7, 6): "NHWC",
+    }
+    crossed = [call.args[1].fields[0].ty.shape.values for call in calls(module, "call_dps_packed")]
+    assert [list(map(int, shape)) for shape in crossed] == [[2, 9, 7, 5], [2, 9, 7, 8]]
+
+
+def test_a_region_without_convolutions_is_called_as_those_around_it() -> None:
+    x = relax.Var("x", relax.TensorType((2, 5, 9, 7), "float32"))
+    with main_of(x) as builder:
+        turned = builder.emit(relax.op.permute_dims(x, [0, 2, 3, 1]))
+        inside = builder.emit(relax.op.nn.gelu(turned))
+        back = builder.emit(relax.op.permute_dims(inside, [0, 3, 1, 2]))
+        builder.result = builder.emit(relax.op.nn.conv2d(back, relax.const(randoms(8, 5, 1, 1))))
+    seen: list[str] = []
+
+    def layouts(region: Region) -> Contract:
+        seen.extend(tensor.letters for tensor in (*region.inputs, *region.outputs))
+        return Contract("tests.never_run", [None], [None])
+
+    backend = Accelerator(layouts)
+    backend.patterns = [("gelu", is_op("relax.nn.gelu")(wildcard()))]
+    partition(builder.finalize(), [backend])
+    assert seen == ["NHWC", "NHWC"]
+
+
 def unguarded() -> tvm.IRModule:
     """Regions as TVM's own passes make them."""
     patterns = [(f"accelerator.{name}", pattern) for name, pattern in Accelerator().patterns]

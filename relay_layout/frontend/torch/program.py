@@ -19,7 +19,7 @@ from relay_layout.frontend.files import read_bytes
 from relay_layout.frontend.input_shapes import unknown_input
 from relay_layout.frontend.messages import reason
 from relay_layout.frontend.torch.extents.guards import conditions
-from relay_layout.frontend.torch.extents.input_extents import with_plain_extents, with_shapes
+from relay_layout.frontend.torch.extents.input_extents import multiples, with_plain_extents, with_shapes
 from relay_layout.graph.border import CONDITIONS, DECLARED
 from relay_layout.ir import shape_of
 
@@ -81,6 +81,8 @@ def from_torch(
         }
         asked = conditions(program, all_names(program), ranks, input_shapes or {}, label, known)
         module = with_shapes(module, names, input_shapes or {}, label)
+        # After those of the program, which say the same of some.
+        asked = list(dict.fromkeys((*asked, *multiples(module, names, label))))
         module = with_plain_extents(module, label)
         main = module["main"].with_attr("input_names", names).with_attr(CONDITIONS, asked)
         for attribute, orders in zip(DECLARED, (inputs, outputs), strict=True):

@@ -99,13 +99,26 @@ def check_desired(desired: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         if isinstance(layouts, str) or not layouts:
             raise LayoutError(f"desired layouts of {name}: a list of layouts is needed, not {layouts!r}")
         checked[name] = [str(layout) for layout in layouts]
+        if checked[name][0] == "default":
+            raise LayoutError(
+                f"desired layouts of {name}: 'default' stands for the kernel layout that goes with the "
+                "data's; name the data's, such as 'NHWC'"
+            )
         for layout in checked[name]:
-            if layout != "default":
-                Layout.parse(layout)
+            _check_text(name, layout)
         if CONVERT.get(name) is None:
             _check_count(name, checked[name])
             _check_blocks(name, checked[name])
     return checked
+
+
+def _check_text(name: str, layout: str) -> None:
+    if layout == "default":
+        return
+    try:
+        Layout.parse(layout)
+    except LayoutError as error:
+        raise LayoutError(f"desired layouts of {name}: {error}") from None
 
 
 def _check_count(name: str, desired: Sequence[str]) -> None:

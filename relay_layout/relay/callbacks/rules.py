@@ -6,26 +6,30 @@ operator's row.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, TypeVar
 
 from tvm import relax
 
 from relay_layout.errors import LayoutError, ModelError
 from relay_layout.graph import Graph, Node, Value
-from relay_layout.graph.border import dimension_letters
 from relay_layout.ir import Expression
 from relay_layout.layout import Layout
 from relay_layout.ops import Offers, Rule, Rules, Signature, Wanted, table_rule
+from relay_layout.ops.dimension_names import DimensionNames
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER, InferCorrectLayoutOutput
 from relay_layout.relay.callbacks.conventions import convert_by_convention
 from relay_layout.relay.callbacks.node_view import NodeView, view
 from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.operators import TABLE, Attributes, complete
-from relay_layout.relay.syntax import tree
+from relay_layout.relay.syntax import free_variables, relay_types, tree
+from relay_layout.relay.trees.inference import type_of
 from relay_layout.targets.convolutions import CONVOLUTION_AXES
 
 _log = logging.getLogger("relay_layout")
+
+_Made = TypeVar("_Made")
 
 Ask = Callable[[Node, NodeView], tree.Expression | None]
 """Asks a callback for what takes a node's place; None leaves the node alone."""
@@ -83,12 +87,12 @@ def rules_for(
 
 
 def _rules(graph: Graph, ask: Ask, left_alone: dict[str, str]) -> Rules:
-    letters = dimension_letters(graph)
+    names = DimensionNames(graph)
     found: dict[Node, Rule | None] = {}
 
     def rule_of(node: Node) -> Rule | None:
         if node not in found:
-            rule = found[node] = _rule(node, ask, letters)
+            rule = found[node] = _rule(node, ask, names)
             if isinstance(rule, _Replaced) and rule.refuses:
                 left_alone[node.name] = rule.refuses
         return found[node]
@@ -96,14 +100,14 @@ def _rules(graph: Graph, ask: Ask, left_alone: dict[str, str]) -> Rules:
     return rule_of
 
 
-def _rule(node: Node, ask: Ask, letters: Mapping[int, str]) -> Rule | None:
+def _rule(node: Node, ask: Ask, names: DimensionNames) -> Rule | None:
     seen = view(node)
     if seen is not None:
         answer = ask(node, seen)
         if answer is not None and not _is_same(answer, seen):
-            return _Replaced(node, seen, answer, letters)
+            return _Replaced(node, seen, answer, names)
         if INFER.get(seen.row.name) is not None:
-            return _Inferred(seen, letters)
+            return _Inferred(seen, names)
     return table_rule(node)
 
 
@@ -141,14 +145,12 @@ class _Replaced(Rule):
     decides = True
     refuses: str = ""
 
-    def __init__(
-        self, node: Node, seen: NodeView, answer: tree.Expression, letters: Mapping[int, str]
-    ) -> None:
+    def __init__(self, node: Node, seen: NodeView, answer: tree.Expression, names: DimensionNames) -> None:
         if not isinstance(answer, tree.Call):
             raise LayoutError(f"the callback for {seen.row.name} returned {answer!r}, which is no call")
         self._seen = seen
         self._answer = answer
-        self._signature = self._signature_of(node, answer, letters)
+        self._signature = self._signature_of(node, answer, names)
         self.refuses = _misfit(node, self._signature)
         """What is wrong with what the callback chose; "" where it fits."""
 
@@ -157,7 +159,7 @@ class _Replaced(Rule):
         if not self.refuses:
             yield self._signature
 
-    def _signature_of(self, node: Node, answer: tree.Call, letters: Mapping[int, str]) -> Signature:
+    def _signature_of(self, node: Node, answer: tree.Call, names: DimensionNames) -> Signature:
         seen = self._seen
         name = answer.op if isinstance(answer.op, str) else ""
         row = TABLE.get(name)
@@ -166,8 +168,9 @@ class _Replaced(Rule):
                 f"the callback for {seen.row.name} returned a call of '{name}', no operator of Relay"
             )
         given = complete(name, row.attributes, answer.attrs)
-        old_in, old_out = _told(seen.row.name, seen.attributes, None, seen, node, letters)
-        new_in, new_out = _told(name, given, None, seen, node, letters)
+        old_in, old_out = _told(seen.row.name, seen.attributes, None, seen, node, names)
+        new_in, new_out = _told(name, given, None, seen, node, names)
+        answer = _laid_out(answer, seen, old_in, new_in)
         layouts = [value.identity for value in node.operands]
         for position, argument in enumerate(answer.args):
             for place, placeholder in enumerate(seen.placeholders):
@@ -185,13 +188,39 @@ class _Replaced(Rule):
         ]
 
         def replacement(builder: relax.BlockBuilder, operands: Sequence[Expression]) -> Expression:
-            try:
-                return seen.build(builder, answer, operands)
-            except ModelError as error:
-                told = str(error).removeprefix("expression: ")
-                raise LayoutError(f"the callback for {seen.row.name} returned what fails: {told}") from None
+            return _made(seen.row.name, lambda: seen.build(builder, answer, operands))
 
         return Signature(tuple(layouts), tuple(results), replacement=replacement, by_callback=True)
+
+
+def _laid_out(answer: tree.Call, seen: NodeView, old: Sequence[str], new: Sequence[str]) -> tree.Call:
+    """The call with what the callback computes of operands transformed, since it lies as the operands did.
+
+    Where an argument has another number of dimensions, the callback has transformed it itself.
+    """
+    given = {id(placeholder) for placeholder in seen.placeholders}
+    computed = [argument for argument in answer.args if id(argument) not in given]
+    given -= {id(variable) for argument in computed for variable in free_variables(argument)}
+    arguments = list(answer.args)
+    for position, (argument, before, after) in enumerate(zip(arguments, old, new, strict=False)):
+        if id(argument) in given or not before or not after or before == after:
+            continue
+        if isinstance(argument, tree.Call) and argument.attrs.get("dst_layout") == after:
+            continue
+        kind = _made(seen.row.name, partial(type_of, argument))
+        if isinstance(kind, relay_types.TensorType) and len(kind.shape) == len(before):
+            layouts: dict[str, tree.AttributeValue] = {"src_layout": before, "dst_layout": after}
+            arguments[position] = tree.Call("layout_transform", (argument,), layouts)
+    return tree.Call(answer.op, tuple(arguments), answer.attrs)
+
+
+def _made(name: str, make: Callable[[], _Made]) -> _Made:
+    """What is made of a callback's answer; LayoutError where that cannot be."""
+    try:
+        return make()
+    except ModelError as error:
+        told = str(error).removeprefix("expression: ")
+        raise LayoutError(f"the callback for {name} returned what fails: {told}") from None
 
 
 class _Inferred(Rule):
@@ -202,16 +231,16 @@ class _Inferred(Rule):
         """What to say of a layout that it has no signature for."""
         return f"the infer layout callback for {self._seen.row.name} does not take it"
 
-    def __init__(self, seen: NodeView, letters: Mapping[int, str]) -> None:
+    def __init__(self, seen: NodeView, names: DimensionNames) -> None:
         self._seen = seen
-        self._letters = letters
+        self._names = names
 
     def signatures(self, node: Node, wanted: Wanted, offers: Offers) -> Iterable[Signature]:
         """One for each layout that a producer of the first operand may give and the callback accepts."""
         tensors = node.operands
         if not tensors or not wanted.operands:
             return
-        old = [self._letters.get(value.rank, "") for value in tensors]
+        old = [self._names.of(value) for value in tensors]
         for layout in wanted.operands[0]:
             if layout == tensors[0].identity or len(layout.primal) != len(old[0]):
                 continue
@@ -235,7 +264,7 @@ class _Inferred(Rule):
             )
         ]
         outputs = [
-            _relative(new, self._letters.get(value.rank, ""), value, name)
+            _relative(new, self._names.of(value), value, name)
             for new, value in zip(_padded(told.output_layouts, len(node.results)), node.results, strict=True)
         ]
         if inputs[0] == node.operands[0].identity:
@@ -255,12 +284,12 @@ def _told(
     offered: Sequence[str] | None,
     seen: NodeView,
     node: Node,
-    letters: Mapping[int, str],
+    names: DimensionNames,
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The layouts of a call, from the caller's callback or else from its attributes."""
     if INFER.get(name) is None:
         return layouts_of(name, attributes, len(seen.operands), len(node.results))
-    old = [letters.get(value.rank, "") for value in node.operands]
+    old = [names.of(value) for value in node.operands]
     told = INFER.ask(name, attributes, offered, old, seen.types)
     _check_told(told, name)
     return told.input_layouts, told.output_layouts

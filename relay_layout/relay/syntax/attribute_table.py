@@ -228,7 +228,7 @@ _DECLARATIONS: dict[str, Declaration] = {
     "TileAttrs": {"reps": node()},
     "ReverseAttrs": {"axis": ABSENT},
     "ReverseSequenceAttrs": {"seq_axis": node(1), "batch_axis": node(0)},
-    "SqueezeAttrs": {"axis": node()},
+    "SqueezeAttrs": {"axis": ABSENT},
     "SplitAttrs": {"indices_or_sections": node(), "axis": integer(0)},
     "StridedSliceAttrs": {
         "begin": node(),

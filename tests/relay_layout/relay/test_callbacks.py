@@ -15,7 +15,7 @@ from relay_layout.relay import callbacks, transform
 from relay_layout.relay.exporting import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import decompose
-from relay_layout.relay.syntax import Call, TensorType, print_text, read_text
+from relay_layout.relay.syntax import Call, Constant, TensorType, print_text, read_text
 
 TEXT = """def @main(%x: Tensor[(1, 8, 10, 10), float32], %w: Tensor[(16, 8, 3, 3), float32],
                     %v: Tensor[(16, 16, 3, 3), float32]) {
@@ -103,6 +103,36 @@ def test_a_callback_may_put_operators_before_the_call() -> None:
 
     converted = transform.AlterOpLayout()(module())
     assert printed(converted).count("add(") == 3
+
+
+def test_what_a_callback_computes_of_operands_is_transformed_as_they_are() -> None:
+    @callbacks.register_convert_op_layout("nn.conv2d", level=11)
+    def convert(attrs: Mapping[str, Any], inputs: Any, tinfos: Any, desired: Sequence[str]) -> Call:
+        data, weight = inputs
+        around = Call(
+            "nn.pad", (data, Constant(np.float32(0.0))), {"pad_width": ((0, 0), (0, 0), (1, 1), (1, 1))}
+        )
+        twice = Call("add", (weight, weight))
+        changed = {**attrs, "data_layout": "NHWC", "kernel_layout": "HWIO", "padding": (0, 0, 0, 0)}
+        return Call("nn.conv2d", (around, Call("multiply", (twice, Constant(np.float32(0.5))))), changed)
+
+    converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    text = printed(converted)
+    assert text.count('data_layout="NHWC"') == 2
+    assert text.count('src_layout="OIHW", dst_layout="HWIO"') == 2
+    np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_callback_transforms_itself_is_left_so() -> None:
+    @callbacks.register_convert_op_layout("nn.conv2d", level=11)
+    def convert(attrs: Mapping[str, Any], inputs: Any, tinfos: Any, desired: Sequence[str]) -> Call:
+        data, weight = inputs
+        moved = Call("layout_transform", (weight,), {"src_layout": "OIHW", "dst_layout": "HWIO"})
+        return Call("nn.conv2d", (data, moved), {**attrs, "data_layout": "NHWC", "kernel_layout": "HWIO"})
+
+    converted = transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(module())
+    assert printed(converted).count('src_layout="OIHW", dst_layout="HWIO"') == 2
+    np.testing.assert_allclose(outputs(converted), outputs(module()), rtol=1e-4, atol=1e-4)
 
 
 def test_skip_layers_counts_convolutions() -> None:
@@ -228,6 +258,40 @@ def test_layers_to_skip_that_are_no_positions(layers: Any, message: str) -> None
 def test_desired_layouts_divide_an_axis_once() -> None:
     with pytest.raises(LayoutError, match=r"OIHW4i16o4i divides I twice.*use 16i alone"):
         transform.ConvertLayout({"nn.conv2d": ["NCHW16c", "OIHW4i16o4i"]})
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            ["default", "default"],
+            "'default' stands for the kernel layout that goes with the data's; name the data's, such as "
+            "'NHWC'",
+        ),
+        (["nhwc", "default"], "layout 'nhwc': axes are capital letters; write 'NHWC'"),
+        (["NHWC", "hwio"], "layout 'hwio': axes are capital letters; write 'HWIO'"),
+    ],
+)
+def test_desired_layouts_that_are_none(entry: list[str], message: str) -> None:
+    with pytest.raises(LayoutError) as error:
+        transform.ConvertLayout({"nn.conv2d": entry})
+    assert str(error.value) == f"desired layouts of nn.conv2d: {message}"
+
+
+def test_an_infer_callback_is_told_the_names_behind_a_transposition() -> None:
+    text = """def @main(%x: Tensor[(1, 8, 10, 10), float32], %w: Tensor[(16, 8, 3, 3), float32],
+                    %v: Tensor[(16, 16, 3, 3), float32]) {
+  nn.relu(transpose(nn.conv2d(%x, %w, padding=[1, 1, 1, 1]), axes=[0, 2, 3, 1]))
+}"""
+    asked: list[Any] = []
+
+    @callbacks.register_infer_correct_layout("nn.relu", level=11)
+    def infer(attrs: Any, new_in: Any, old_in: Any, types: Any) -> callbacks.InferCorrectLayoutOutput:
+        asked.append((types[0].shape, old_in))
+        return callbacks.InferCorrectLayoutOutput(old_in, old_in, attrs)
+
+    transform.ConvertLayout({"nn.conv2d": ["NCHW8c", "default"]})(module(text))
+    assert asked and all(each == ((1, 10, 10, 16), ["NHWC"]) for each in asked)
 
 
 def test_desired_layouts_are_a_dictionary() -> None:

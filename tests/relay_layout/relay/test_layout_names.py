@@ -63,3 +63,23 @@ def test_altered_by_a_callback() -> None:
     with TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", alter):
         altered = relay.transform.AlterOpLayout()(relay.fromtext(TEXT))
     assert transforms(altered)[:2] == [("NCHW", "NCHW8c"), ("OIHW", "OIHW8i8o")]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "nn.batch_norm(%0, %b, %b, %b, %b).0",
+        "nn.dropout(%0, rate=0.5f).0",
+        "add(split(%0, indices_or_sections=2, axis=1).0, split(%0, indices_or_sections=2, axis=1).1)",
+    ],
+)
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW8c"])
+def test_behind_operators_that_give_tuples(behind: str, layout: str) -> None:
+    text = f"""#[version = "0.0.5"]
+    def @main(%x: Tensor[(1, 32, 8, 8), float32], %w: Tensor[(32, 32, 3, 3), float32],
+              %b: Tensor[(32), float32]) {{
+      %0 = nn.conv2d(%x, %w, channels=32, kernel_size=[3, 3]);
+      {behind}
+    }}"""
+    converted = relay.transform.ConvertLayout({"nn.conv2d": [layout, "default"]})(relay.fromtext(text))
+    assert transforms(converted)[-1] == (layout, "NCHW")

@@ -226,6 +226,59 @@ def test_the_backend_sees_the_operator() -> None:
     assert list(seen.attributes["strides"]) == [2, 2]
 
 
+def test_channels_behind_a_transposition_are_channels() -> None:
+    """What is asked for NHWC there lies so already: a requirement costs no transform."""
+
+    class Last(Accelerator):
+        def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+            if operator.operator == "nn.softmax":
+                return [Requirement(["NHWC"], ["NHWC"])]
+            return super().requirements(operator)
+
+    def build(emit: Any, image: Any) -> Any:
+        last = emit(op.permute_dims(emit(op.nn.conv2d(image, constant(32, 3, 3, 3))), [0, 2, 3, 1]))
+        return op.nn.softmax(last)
+
+    after, transforms = converted(build, Last())
+    assert transforms == 1
+    assert shapes(after, "nn.softmax") == [(2, 6, 5, 32)]
+
+
+@pytest.mark.parametrize(
+    ("data", "kernel", "groups", "why"),
+    [
+        (DATA, "OHWI", 1, ": NHWC[a=32]: C of the data would be 32, but I of the kernel 3"),
+        ("NH[a=16]WC", "OHWI", 1, ": NH[a=16]WC: H of the data are pixels, which are not padded"),
+        (DATA, KERNEL, 3, ": NHWC[a=32]: C of the data are channels of groups, which are not padded"),
+        ("NCHW2c", "OIHW", 1, ""),
+    ],
+)
+def test_what_does_not_fit_of_a_requirement_is_told(data: str, kernel: str, groups: int, why: str) -> None:
+    class One(Accelerator):
+        def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+            fits = operator.operator != "nn.conv2d"
+            return None if fits else [Requirement([self.data, self.kernel], [self.data])]
+
+    before = module(lambda emit, image: op.nn.conv2d(image, constant(6, 3 // groups, 3, 3), groups=groups))
+    request = LayoutRequest(backend=One(data, kernel))
+    _, report = convert_layout(before, request, TARGET)
+    (reason,) = report.not_converted.values()
+    assert reason == (
+        f"backend accelerator requires {data}, {kernel} -> {data}, in which nn.conv2d cannot run here{why}"
+    )
+
+
+def test_a_requirement_of_what_is_there_is_met() -> None:
+    class Same(Accelerator):
+        def requirements(self, operator: OperatorView) -> Sequence[Requirement] | None:
+            layouts = [Requirement(["NCHW2c", "OIHW"], ["NCHW2c"]), Requirement(["NCHW", "OIHW"], ["NCHW"])]
+            return layouts if operator.operator == "nn.conv2d" else None
+
+    before = module(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)))
+    _, report = convert_layout(before, LayoutRequest(backend=Same()), TARGET)
+    assert not report.not_converted
+
+
 def test_requirements_must_have_the_letters_of_the_operator() -> None:
     with pytest.raises(LayoutError) as raised:
         converted(lambda emit, image: op.nn.conv2d(image, constant(6, 3, 3, 3)), Accelerator(kernel="OHWC"))

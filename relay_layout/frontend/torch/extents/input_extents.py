@@ -79,6 +79,19 @@ def _bound(module: tvm.IRModule, values: Mapping[tirx.Var, int]) -> tvm.IRModule
     return each_alone(module, bound)
 
 
+def multiples(module: tvm.IRModule, names: Sequence[str], label: str) -> list[str]:
+    """Conditions for extents of the inputs, by name, that are multiples, such as ``x.shape[2] % 4 == 0``."""
+    found = []
+    for name, parameter in zip(names, module[_MAIN].params, strict=True):
+        for axis, extent in enumerate(shape_of(parameter) or ()):
+            if _plain(extent, "") is extent:
+                continue
+            _, factor, addend = _linear(extent, f"{label}: input '{name}'")
+            if factor > 1:
+                found.append(f"{name}.shape[{axis}] % {factor} == {addend % factor}")
+    return found
+
+
 def with_plain_extents(module: tvm.IRModule, label: str) -> tvm.IRModule:
     """The module with a number or a variable of its own for every extent of an input of "main".
 

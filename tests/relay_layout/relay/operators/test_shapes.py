@@ -123,6 +123,7 @@ def test_transpose_expand_dims_and_squeeze() -> None:
         "expand_dims(%x, axis=-2, num_newaxis=2)": X[:, :, None, None],
         "expand_dims(%x, axis=0, num_newaxis=0)": X,
         "squeeze(%o, axis=None)": ones.squeeze(),
+        "squeeze(%o)": ones.squeeze(),
         "squeeze(%o, axis=[-2])": ones.squeeze(2),
         "squeeze(%o, axis=[2, 0])": ones.squeeze((0, 2)),
     }

@@ -63,6 +63,17 @@ def test_odd_sizes_are_refused_where_they_come(tmp_path: Path) -> None:
     )
 
 
+def test_multiples_that_no_guard_asks_for_are_refused_where_they_come(tmp_path: Path) -> None:
+    model, given = torch.nn.ReLU().eval(), {"input": {0: 4 * Dim("rows", min=2, max=9)}}
+    session = session_of(model, tmp_path, (torch.randn(8, 3),), dynamic_shapes=given)
+    assert_agrees(session, model, (torch.randn(12, 3),))
+    with pytest.raises(InputError) as caught:
+        session.run({"input": torch.zeros(14, 3)})
+    assert str(caught.value) == (
+        "the model was exported for inputs of which input.shape[0] % 4 == 0, got input.shape[0] = 14"
+    )
+
+
 def test_one_multiple_decides_for_others(tmp_path: Path) -> None:
     width = Dim("width", min=2, max=50)
     model, inputs = Both().eval(), (torch.randn(3, 12), torch.randn(3, 7))
