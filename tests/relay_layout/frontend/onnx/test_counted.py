@@ -22,9 +22,11 @@ Array = np.ndarray[Any, Any]
 Feeds = Sequence[Mapping[str, Array]]
 
 
-def model_of(nodes: str, inputs: str, outputs: str, constants: Mapping[str, Any] | None = None) -> Any:
+def model_of(
+    nodes: str, inputs: str, outputs: str, constants: Mapping[str, Any] | None = None, *, opset: int = 17
+) -> Any:
     """Of a graph in the syntax of ``onnx.parser``."""
-    header = '<ir_version: 8, opset_import: ["" : 17]>'
+    header = f'<ir_version: 8, opset_import: ["" : {opset}]>'
     model = onnx.parser.parse_model(f"{header} counted ({inputs}) => ({outputs}) {{ {nodes} }}")
     for name, value in (constants or {}).items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
