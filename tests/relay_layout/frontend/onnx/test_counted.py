@@ -150,6 +150,36 @@ def test_unique(kind: str, is_sorted: int, tmp_path: Path) -> None:
     check(model, [{"x": value} for value in rows], tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["float", "int64"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+def test_unique_slices(kind: str, axis: int, is_sorted: int, tmp_path: Path) -> None:
+    nodes = f"y, first, inverse, counts = Unique <sorted={is_sorted}, axis={axis}> (x)"
+    names = "int64[b] first, int64[c] inverse, int64[d] counts"
+    model = model_of(nodes, f"{kind}[N,M,2] x", f"{kind}[a,e,f] y, {names}")
+    dtype = "float32" if kind == "float" else kind
+    shapes = [(7, 2, 2), (2, 9, 2), (1, 1, 2)]
+    check(model, [{"x": RANDOM.integers(0, 2, shape).astype(dtype)} for shape in shapes], tmp_path)
+
+
+@pytest.mark.parametrize("attributes", ["", "<axis=1>"])
+def test_unique_truth(attributes: str, tmp_path: Path) -> None:
+    """ONNX Runtime has none of it."""
+    model = model_of(f"y, , i = Unique {attributes} (x)", "bool[2,N] x", "bool[a] y, int64[N] i")
+    relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")
+    x = RANDOM.random((2, 9)) < 0.5
+    y, inverse = relay_layout.load(tmp_path / "model.rla").run({"x": x}).values()
+    wanted, places = np.unique(x, return_inverse=True, axis=1 if attributes else None)
+    assert y.dtype == bool
+    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(inverse, places.reshape(-1))
+
+
+def test_unique_elements_along_their_only_axis(tmp_path: Path) -> None:
+    model = model_of("y = Unique <axis=0> (x)", "int64[N] x", "int64[a] y")
+    check(model, [{"x": RANDOM.integers(0, 9, count)} for count in (1, 20)], tmp_path)
+
+
 def test_top_of_as_many_as_there_are(tmp_path: Path) -> None:
     nodes = """
         good = Greater(x, least)  places = NonZero(good)  rows = Transpose(places)

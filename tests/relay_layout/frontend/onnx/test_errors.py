@@ -276,10 +276,9 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(Det) takes the determinant of [1,3,7,5], which is no square matrix",
         ),
         (
-            "y = Unique <axis=1> (x)",
+            "y = Unique <axis=4> (x)",
             "float[1,3,7,5] x",
-            "(Unique) picks slices of [1,3,7,5] along axis 1, which is not supported; "
-            "elements are, without an axis",
+            "(Unique) has axis 4 where there are 4 dimensions",
         ),
         (
             "t = Constant <value=bool {1}> ()  y = Dropout(x, , t)",
