@@ -9,12 +9,12 @@ from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.operators.distinct import distinct
 from relay_layout.frontend.operators.ranking import best_elements, first_elements
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_empty, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.nonzero import places_of_nonzero
-from topi_ext.compute.row_order import rising_rows
 
 
 def _nonzero(node: Node) -> Value:
@@ -52,68 +52,24 @@ def _compress(node: Node) -> Value:
 
 
 def _unique(node: Node) -> Value:
-    """Elements that differ, or slices along an axis; where each is first, which of them each is, how often.
-
-    Equal ones are neighbours once they are sorted, the first of them before the others.
-    """
+    """Elements, or slices along an axis, that differ; where each is first, which each is, how often."""
     shape, axis = shape_of(node.input(0)), node.attributes.get("axis")
     if axis is None:
         axis, shape = 0, [product(shape)]
     axis = node.axis(axis, len(shape))
     data = node.emit(node.expression(node.reshaped(node.input(0), shape)), "data")
-    keys = node.emit(relax.op.astype(data, "int8"), "keys") if dtype_of(data) == "bool" else data
-    rows = keys if len(shape) == 1 else _as_rows(node, keys, axis)
-    rising = (
-        relax.op.argsort(keys, dtype="int64") if rows is keys else node.builder.call_te(rising_rows, rows)
-    )
-    order = node.emit(rising, "order")
-    ordered = node.emit(relax.op.take(rows, order, 0, mode="clip"), "ordered")
-    starts = node.emit(_starts(node, ordered, shape[axis]), "starts")
-    places = node.emit(_places(node, starts), "places")
-    indices = node.emit(relax.op.squeeze(places, [0]), "indices")
-    number = shape_of(indices)[0]
-    group = node.emit(relax.op.cumsum(starts, 0, "int64"), "group")
-    group = node.emit(relax.op.subtract(group, relax.const(1, "int64")), "group")
-    ones = node.emit(relax.op.ones_like(group), "ones")
-    zeros = node.emit(relax.op.zeros_like(group), "zeros")
-    sums = node.emit(relax.op.scatter_elements(zeros, group, ones, 0, "add"), "sums")
-    picked = [
-        node.emit(relax.op.take(order, indices, 0, mode="clip"), "first"),
-        first_elements(node.builder, sums, 0, number),
-    ]
-    back = node.emit(relax.op.argsort(order, dtype="int64"), "back")
-    inverse = node.emit(relax.op.take(group, back, 0, mode="clip"), "inverse")
+    # An extent that is computed of what the data decide is a variable.
+    data = node.counts.sized(data, "data")
+    found = distinct(node.builder, data, axis, partial(_places, node))
+    first, inverse, counts = found.first, found.inverse, found.counts
     if not node.attributes.get("sorted", 1):
-        rank = node.emit(relax.op.argsort(picked[0], dtype="int64"), "rank")
-        picked = [node.emit(relax.op.take(tensor, rank, 0, mode="clip"), "ranked") for tensor in picked]
+        rank = node.emit(relax.op.argsort(first, dtype="int64"), "rank")
+        first, counts = (
+            node.emit(relax.op.take(tensor, rank, 0, mode="clip"), "ranked") for tensor in (first, counts)
+        )
         ranked = node.emit(relax.op.argsort(rank, dtype="int64"), "places")
         inverse = node.emit(relax.op.take(ranked, inverse, 0, mode="clip"), "inverse")
-    first, counts = picked
     return [relax.op.take(data, first, axis, mode="clip"), first, inverse, counts]
-
-
-def _as_rows(node: Node, data: Any, axis: int) -> Any:
-    """The slices along an axis as the rows of a matrix."""
-    shape = shape_of(data)
-    others = [place for place in range(len(shape)) if place != axis]
-    moved = node.emit(relax.op.permute_dims(data, [axis, *others]), "moved")
-    columns = product([shape[place] for place in others])
-    return node.emit(node.expression(node.reshaped(moved, [shape[axis], columns])), "rows")
-
-
-def _starts(node: Node, ordered: Any, size: Extent) -> Any:
-    """Whether each element, or row, differs from the one before it, or is the first of all, as 0 or 1."""
-    places = node.places(size)
-    before = node.emit(relax.op.subtract(places, relax.const(1, "int64")), "before")
-    before = node.emit(relax.op.maximum(before, relax.const(0, "int64")), "before")
-    previous = node.emit(relax.op.take(ordered, before, 0, mode="clip"), "previous")
-    differs = node.emit(relax.op.not_equal(ordered, previous), "differs")
-    if len(shape_of(ordered)) > 1:
-        number = node.emit(relax.op.astype(differs, "int32"), "differing")
-        number = node.emit(relax.op.max(number, [1]), "differing")
-        differs = node.emit(relax.op.astype(number, "bool"), "differs")
-    is_first = node.emit(relax.op.equal(places, relax.const(0, "int64")), "is_first")
-    return relax.op.astype(node.emit(relax.op.logical_or(differs, is_first), "starts"), "int32")
 
 
 _NUMBER_IS_INPUT_SINCE = 10

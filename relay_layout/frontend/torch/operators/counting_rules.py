@@ -1,4 +1,4 @@
-"""PyTorch's operations that count by steps, or equal elements, or repeat each element as another tensor says.
+"""PyTorch's operations that count by steps, or equal elements.
 
 Rules are as those of :mod:`relay_layout.frontend.torch.operators.rules`.
 """
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.operators.rules import Rule, aten, bounds_passed
+from relay_layout.frontend.torch.operators.rules import Rule, aten
 
 
 def _histogram(value: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -44,13 +44,6 @@ def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return tuple(one.movedim(-1, last) if keepdim else one.squeeze(-1) for one in found)
 
 
-def _places_to_repeat(repeats: Tensor, *, output_size: int | None = None) -> Any:
-    """Each place as often as ``repeats`` says, of which ``output_size`` is the sum."""
-    if output_size is None:
-        return NotImplemented
-    return bounds_passed(repeats.to(torch.int64).cumsum(0), output_size).to(repeats.dtype)
-
-
 def _by_steps(start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
     # TVM counts the elements of a range by steps that are known, and of an open one by steps up alone.
     if isinstance(step, torch.SymInt):
@@ -68,6 +61,5 @@ RULES: dict[Any, Rule] = {
     aten.arange.start_step: _by_steps,
     aten.histc.default: _histogram,
     aten.mode.default: _mode,
-    aten.repeat_interleave.Tensor: _places_to_repeat,
 }
 """By operation."""

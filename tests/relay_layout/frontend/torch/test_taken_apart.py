@@ -54,13 +54,6 @@ def test_mode(dim: int, keepdim: bool) -> None:
     assert torch.equal(values.gather(dim, places), wanted if keepdim else wanted.unsqueeze(dim))
 
 
-def test_repeats() -> None:
-    repeats = torch.tensor([2, 0, 3, 1])
-    rule = counting_rules.RULES[aten.repeat_interleave.Tensor]
-    assert torch.equal(rule(repeats, output_size=6), torch.repeat_interleave(repeats))
-    assert rule(repeats) is NotImplemented
-
-
 @pytest.mark.parametrize("rows", [3, 12], ids=["few rows", "more rows than groups"])
 def test_experts(rows: int) -> None:
     """One group is empty, and the last row is in none of them."""
