@@ -139,6 +139,18 @@ def test_compress(axis: int | None, tmp_path: Path) -> None:
     check(model, [{"x": x, "c": np.array(condition)} for condition in conditions], tmp_path)
 
 
+def test_shapes_of_the_number_that_a_range_goes_to(tmp_path: Path) -> None:
+    """Masks of speech, whose frames the durations of its letters count."""
+    nodes = """
+        n = ReduceSum <keepdims=0> (x)  column = Reshape (n, m)  again = Squeeze (column)
+        limit = Cast <to=1> (again)  frames = Range (z, limit, o)  column2 = Unsqueeze (n, a)
+        shape = Concat <axis=0> (k, column2, k)  y = Reshape (frames, shape)
+        wide = Concat <axis=0> (column, w)  spread = Expand (y, wide)"""
+    constants = {"m": [-1], "z": np.float32(0), "o": np.float32(1), "a": [0], "k": [1], "w": [3]}
+    model = model_of(nodes, "int64[N] x", "float[a,b,c] y, float[d,e,f] spread", constants)
+    check(model, [{"x": np.array(durations)} for durations in ([2, 1, 3], [0, 1], [0, 0, 0])], tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["float", "int64", "int8"])
 @pytest.mark.parametrize("is_sorted", [0, 1])
 def test_unique(kind: str, is_sorted: int, tmp_path: Path) -> None:
