@@ -173,6 +173,11 @@ def test_bfloat16_at_the_border_is_float32(tmp_path: Path) -> None:
     np.testing.assert_array_equal(same, x)
     np.testing.assert_array_equal(doubled, 2 * x)
     np.testing.assert_allclose(half, 2 * x, rtol=2**-11)
+    with pytest.raises(InputError) as raised:
+        session.run({"x": x.astype(ml_dtypes.bfloat16)})
+    assert str(raised.value) == (
+        "input 'x': expected float32 [n, 3], got bfloat16 [2, 3]; convert with .astype('float32')"
+    )
 
 
 def test_a_module_without_bfloat16_at_its_border_is_left_alone() -> None:
