@@ -49,6 +49,7 @@ from relay_layout.report.schema import Target
 from relay_layout.rewrite.canonicalize import canonicalize
 from relay_layout.rewrite.conversion import convert_network
 from relay_layout.rewrite.convert_layout import ConversionReport
+from relay_layout.rewrite.widening import with_wide_border
 from relay_layout.runtime.session import Session
 from relay_layout.targets import BuildTarget, TargetLike, resolve_target
 from relay_layout.targets.backend import LayoutBackend
@@ -189,8 +190,9 @@ def compile(
     Arguments are those of :func:`convert` but for ``backend``, whose kernels are not ours. ``target`` may be
     a list of targets, the least demanding first: the result then holds code for each, and a machine that
     loads it takes the last one that it can run. ``report`` is a file ending in .html or .json for what was
-    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Threads take
-    turns (:mod:`relay_layout.environment.one_at_a_time`); networks run meanwhile. Raises subclasses of
+    chosen and why (:mod:`relay_layout.report`); ``progress`` is called with one line per stage. Inputs and
+    outputs that are bfloat16 in the model are float32. Threads take turns
+    (:mod:`relay_layout.environment.one_at_a_time`); networks run meanwhile. Raises subclasses of
     :class:`RelayLayoutError`.
     """
     say = progress or (lambda line: None)
@@ -216,7 +218,8 @@ def compile(
     )
     targets = _in_precision(target if isinstance(target, list | tuple) else [target], precision, resolve)
     _check_targets(targets)
-    module = load_model(model, input_shapes=input_shapes, params=params)
+    # numpy has no bfloat16, and float32 all of its numbers.
+    module = with_wide_border(load_model(model, input_shapes=input_shapes, params=params), ("bfloat16",))
     border, conditions = border_of(module["main"]), size_conditions(module["main"])
     built = []
     for resolved in targets:

@@ -171,7 +171,7 @@ class TensorSpec:
             steps += f".{'permute' if is_torch else 'transpose'}{found.pop()}"
         if array.dtype.name != self.dtype:
             # Text, dates, objects and complex numbers are mistakes that a cast would only hide.
-            if array.dtype.kind not in "biuf":
+            if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
                 return ""
             steps += f".to(torch.{self.dtype})" if is_torch else f".astype({self.dtype!r})"
         return f"; convert with {steps}"

@@ -30,7 +30,6 @@ from relay_layout.relay.syntax import free_variables, tree
 from relay_layout.relay.transform import AlterOpLayout, Legalize
 from relay_layout.relay.trees.rebuilding import bind
 from relay_layout.rewrite.canonicalize import canonicalize
-from relay_layout.rewrite.widening import with_wide_results
 from relay_layout.runtime.cpu import aligned
 from relay_layout.runtime.session import Session
 from relay_layout.targets import BuildTarget, CudaTarget
@@ -170,8 +169,8 @@ def build(
     ``target`` is as Relay took it; ``"llvm"`` is this machine, ``"cuda"`` its GPU. Within
     ``PassContext(opt_level=3)`` layouts are chosen for the target, as Relay's AlterOpLayout did, and
     callbacks for it are asked; below that, or with AlterOpLayout among the disabled passes, layouts stay as
-    they are in the module. Parameters that main does not have are ignored, as Relay did. Results of bfloat16
-    are given as float32. Results in tuples within a tuple are outputs in order.
+    they are in the module. Parameters that main does not have are ignored, as Relay did. Inputs and results
+    of bfloat16 are float32. Results in tuples within a tuple are outputs in order.
 
     ModelError, TargetError and other members of :class:`RelayLayoutError` for what cannot be built.
     """
@@ -187,8 +186,6 @@ def build(
     resolved = build_target(target)
     module, bound = bind_params(as_module(ir_mod), params)
     module = with_flat_results(_legalized(module))
-    # numpy has no bfloat16, and float32 all of its numbers.
-    module = with_wide_results(module, ("bfloat16",))
     module, layout = altered(module, resolved)
     compiled = compile_module(module, target=resolved, desired_layout=layout)
     contents = tuple(

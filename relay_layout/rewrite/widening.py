@@ -53,20 +53,36 @@ def _widened(function: relax.Function, dtypes: Collection[str]) -> relax.Functio
     return with_body(function, body)
 
 
-def with_wide_results(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:
-    """The module with float32 in the place of ``dtypes`` among the results of main."""
+def with_wide_border(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:
+    """The module with float32 in the place of ``dtypes`` among the parameters and the results of main."""
     main = module["main"]
-    result = main.ret_ty
-    kinds = fields_of(result)
-    if not any(isinstance(kind, relax.TensorType) and str(kind.dtype) in dtypes for kind in kinds):
+    before, after = [parameter.ty for parameter in main.params], fields_of(main.ret_ty)
+    if not any(_is_narrow(kind, dtypes) for kind in (*before, *after)):
         return module
-    wide = [_wide(kind, dtypes) for kind in kinds]
-    wanted = relax.TupleType(wide) if isinstance(result, relax.TupleType) else wide[0]
-    return with_main(module, with_body(main, _ending(main.body, wanted), returned=wanted))
+    parameters: list[relax.Var] = []
+    casts: list[relax.VarBinding] = []
+    for parameter in main.params:
+        narrow = _is_narrow(parameter.ty, dtypes)
+        parameters.append(
+            relax.Var(str(parameter.name), _wide(parameter.ty, dtypes)) if narrow else parameter
+        )
+        if narrow:
+            cast = relax.op.astype(parameters[-1], str(parameter.ty.dtype))
+            casts.append(relax.VarBinding(parameter, relax.BlockBuilder().normalize(cast)))
+    wide = [_wide(kind, dtypes) for kind in after]
+    wanted = relax.TupleType(wide) if isinstance(main.ret_ty, relax.TupleType) else wide[0]
+    body = _ending(main.body, wanted)
+    if casts:
+        body = relax.SeqExpr([relax.BindingBlock(casts), *body.blocks], body.body)
+    return with_main(module, with_body(main, body, parameters=parameters, returned=wanted))
+
+
+def _is_narrow(kind: Any, dtypes: Collection[str]) -> bool:
+    return isinstance(kind, relax.TensorType) and str(kind.dtype) in dtypes
 
 
 def _wide(kind: Any, dtypes: Collection[str]) -> Any:
-    if not isinstance(kind, relax.TensorType) or str(kind.dtype) not in dtypes:
+    if not _is_narrow(kind, dtypes):
         return kind
     return relax.TensorType(kind.shape, WIDE) if kind.shape else relax.TensorType(dtype=WIDE, ndim=kind.ndim)
 
@@ -204,7 +220,7 @@ class _Widening(PyExprMutator):
         return relax.op.astype(self.builder_.emit(value), WIDE)
 
     def _is_narrow(self, kind: Any) -> bool:
-        return isinstance(kind, relax.TensorType) and str(kind.dtype) in self.dtypes
+        return _is_narrow(kind, self.dtypes)
 
     def _names_narrow(self, attributes: Any, name: str) -> bool:
         return attributes is not None and str(getattr(attributes, name, "")) in self.dtypes

@@ -28,7 +28,7 @@ class Counts:
         self.parts: ByIdentity[Any, Sequence[Any]] = ByIdentity()
         """The parts of tensors that were joined along their one axis."""
         self.sources: ByIdentity[Any, Any] = ByIdentity()
-        """What tensors of converted elements were converted from."""
+        """What tensors of converted elements, and of one element in another shape, were made of."""
         self._places: ByIdentity[Any, Any] = ByIdentity()
         self._ends: ByIdentity[Any, tirx.Var] = ByIdentity()
 
@@ -46,7 +46,18 @@ class Counts:
 
     def end(self, number: Any, count: Callable[[], tirx.Var]) -> tirx.Var:
         """The extent up to ``number``, which ``count`` counts once, so that ranges up to it have one."""
-        return self._ends.kept(number, lambda _: count())
+        return self._ends.kept(self._origin(number), lambda _: count())
+
+    def known_end(self, number: Any) -> tirx.Var | None:
+        """The extent that :meth:`end` has counted up to ``number``; None where it has not."""
+        return self._ends.get(self._origin(number))
+
+    def _origin(self, number: Any) -> Any:
+        """The integer of which another integer is the same."""
+        source = self.sources.get(number)
+        while source is not None and "int" in str(source.ty.dtype) and "int" in str(number.ty.dtype):
+            number, source = source, self.sources.get(source)
+        return number
 
     def opened(self, name: str, most: Extent | None = None) -> tirx.Var:
         """An extent that the data decide, defined by the parameter or the check whose extent it is."""

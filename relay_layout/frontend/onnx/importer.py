@@ -33,7 +33,7 @@ from relay_layout.frontend.onnx.subgraphs import SUBGRAPHS
 from relay_layout.frontend.trips import WrittenOut
 from relay_layout.frontend.values import Unsupported, Value, shape_of, tensors_of, written
 from relay_layout.graph.border import CONDITIONS
-from relay_layout.ir import Extent, function_scope
+from relay_layout.ir import Extent, as_extent, function_scope, is_one
 
 if TYPE_CHECKING:
     import onnx
@@ -141,7 +141,7 @@ class Importer:
         self._note_condition(node, values)
         if node.operator == "Concat" and isinstance(values[0], relax.Var):
             self._counts.parts[values[0]] = inputs
-        if node.operator == "Cast" and isinstance(values[0], relax.Var):
+        if node.operator in _KEEPS_NUMBERS and isinstance(inputs[0], relax.Var) and _is_number(values[0]):
             self._counts.sources[values[0]] = inputs[0]
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
@@ -209,6 +209,16 @@ class Importer:
             tested = tested_extent(node)
         if tested is not None:
             self._tested[results[0]] = tested
+
+
+_KEEPS_NUMBERS = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators whose result is the number that they are given, where that is one."""
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a value is computed at run time, and has one element."""
+    extents = getattr(getattr(value, "ty", None), "shape", None)
+    return isinstance(extents, relax.ShapeExpr) and all(is_one(as_extent(extent)) for extent in extents)
 
 
 def _in_default_domain(proto: "onnx.NodeProto") -> bool:

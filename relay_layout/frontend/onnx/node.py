@@ -77,13 +77,15 @@ class Node:
         return value
 
     def extents(self, index: int) -> list[Extent]:
-        """A shape-like input: a 1-D integer tensor known up to symbolic extents."""
+        """A shape-like input: a 1-D integer tensor known up to symbolic extents, or up to those of ranges."""
         value = self.input(index)
-        if isinstance(value, Extents):
-            value = value.array
-        if not isinstance(value, np.ndarray):
-            raise _needs_constant(index)
-        return [int(extent) if isinstance(extent, np.integer) else extent for extent in value.reshape(-1)]
+        found: list[Extent] = []
+        for part in self.counts.parts.get(value) or [value]:
+            known = [self.counts.known_end(part)] if isinstance(part, relax.Var) else _elements(part)
+            if known is None or None in known:
+                raise _needs_constant(index)
+            found += known
+        return found
 
     def counted_extents(self, index: int) -> list[Extent]:
         """A shape-like input that may be computed at run time, of elements whose number is known.
@@ -201,6 +203,14 @@ class Node:
             # What has no elements needs no source.
             return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(value))
         return relax.op.reshape(self.expression(value), relax.ShapeExpr(list(shape)))
+
+
+def _elements(value: Value) -> list[Extent] | None:
+    """The elements of a tensor of extents; None of another."""
+    array = value.array if isinstance(value, Extents) else value
+    if not isinstance(array, np.ndarray):
+        return None
+    return [int(extent) if isinstance(extent, np.integer) else extent for extent in array.reshape(-1)]
 
 
 def _needs_constant(index: int) -> Unsupported:

@@ -7,13 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tvm import IRModule, relax, topi
+from tvm import IRModule, relax, tirx, topi
 from tvm_ffi import structural_equal
 
 import relay_layout
-from relay_layout.errors import InputError, ModelError
+from relay_layout.errors import InputError
 from relay_layout.ir import operator_name
-from relay_layout.rewrite.widening import widen
+from relay_layout.rewrite.widening import widen, with_wide_border
 from relay_layout.targets import resolve_target
 from tests.relax_modules import main_of
 
@@ -160,19 +160,29 @@ def test_bfloat16_inside(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours, x * np.float32(1.5))
 
 
-@pytest.mark.parametrize("role", ["input", "output"])
-def test_bfloat16_at_the_border_is_refused(role: str) -> None:
-    given = "bfloat16" if role == "input" else "float32"
-    module = module_of(
-        lambda builder, x: relax.op.astype(x, "float32" if role == "input" else "bfloat16"), given, (2,)
-    )
-    name = "x" if role == "input" else "output"
-    with pytest.raises(ModelError) as raised:
-        relay_layout.compile(module)
+def test_bfloat16_at_the_border_is_float32(tmp_path: Path) -> None:
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        doubled = builder.emit(relax.op.add(x, x))
+        return relax.Tuple([x, doubled, builder.emit(relax.op.astype(doubled, "float16"))])
+
+    session = session_of(module_of(emit, "bfloat16", (tirx.Var("n", "int64"), 3)), tmp_path)
+    assert [(spec.name, spec.shape, spec.dtype) for spec in session.inputs] == [("x", ("n", 3), "float32")]
+    x = RANDOM.standard_normal((2, 3)).astype(ml_dtypes.bfloat16).astype("float32")
+    same, doubled, half = session.run({"x": x}).values()
+    assert [tensor.dtype.name for tensor in (same, doubled, half)] == ["float32", "float32", "float16"]
+    np.testing.assert_array_equal(same, x)
+    np.testing.assert_array_equal(doubled, 2 * x)
+    np.testing.assert_allclose(half, 2 * x, rtol=2**-11)
+    with pytest.raises(InputError) as raised:
+        session.run({"x": x.astype(ml_dtypes.bfloat16)})
     assert str(raised.value) == (
-        f"{role} '{name}' is bfloat16, which numpy does not have: let the network take and give float32 or "
-        "float16, and convert inside it"
+        "input 'x': expected float32 [n, 3], got bfloat16 [2, 3]; convert with .astype('float32')"
     )
+
+
+def test_a_module_without_bfloat16_at_its_border_is_left_alone() -> None:
+    module = module_of(lambda builder, x: relax.op.add(x, x))
+    assert with_wide_border(module, ("bfloat16",)) is module
 
 
 @pytest.mark.parametrize(

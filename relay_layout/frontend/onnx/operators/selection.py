@@ -9,6 +9,7 @@ from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import clamped, product
 from relay_layout.frontend.onnx.node import Converter, Node
+from relay_layout.frontend.operators.distinct import distinct
 from relay_layout.frontend.operators.ranking import best_elements, first_elements
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_empty, is_static
@@ -51,54 +52,24 @@ def _compress(node: Node) -> Value:
 
 
 def _unique(node: Node) -> Value:
-    """Elements that differ; where each is first, which of them each element is, and how often there is each.
-
-    Equal elements are neighbours once they are sorted, the first of them before the others.
-    """
+    """Elements, or slices along an axis, that differ; where each is first, which each is, how often."""
     shape, axis = shape_of(node.input(0)), node.attributes.get("axis")
-    if axis is not None and len(shape) != 1:
-        raise Unsupported(
-            f"picks slices of {written(shape)} along axis {axis}, which is not supported; elements are, "
-            "without an axis"
-        )
-    size = product(shape)
-    flat = node.emit(node.expression(node.reshaped(node.input(0), [size])), "flat")
-    order = node.emit(relax.op.argsort(flat, dtype="int64"), "order")
-    ordered = node.emit(relax.op.take(flat, order, 0, mode="clip"), "ordered")
-    starts = node.emit(_starts(node, ordered, size), "starts")
-    places = node.emit(_places(node, starts), "places")
-    indices = node.emit(relax.op.squeeze(places, [0]), "indices")
-    number = shape_of(indices)[0]
-    group = node.emit(relax.op.cumsum(starts, 0, "int64"), "group")
-    group = node.emit(relax.op.subtract(group, relax.const(1, "int64")), "group")
-    ones = node.emit(relax.op.ones_like(group), "ones")
-    zeros = node.emit(relax.op.zeros_like(group), "zeros")
-    sums = node.emit(relax.op.scatter_elements(zeros, group, ones, 0, "add"), "sums")
-    picked = [
-        node.emit(relax.op.take(ordered, indices, 0, mode="clip"), "values"),
-        node.emit(relax.op.take(order, indices, 0, mode="clip"), "first"),
-        first_elements(node.builder, sums, 0, number),
-    ]
-    back = node.emit(relax.op.argsort(order, dtype="int64"), "back")
-    inverse = node.emit(relax.op.take(group, back, 0, mode="clip"), "inverse")
+    if axis is None:
+        axis, shape = 0, [product(shape)]
+    axis = node.axis(axis, len(shape))
+    data = node.emit(node.expression(node.reshaped(node.input(0), shape)), "data")
+    # An extent that is computed of what the data decide is a variable.
+    data = node.counts.sized(data, "data")
+    found = distinct(node.builder, data, axis, partial(_places, node))
+    first, inverse, counts = found.first, found.inverse, found.counts
     if not node.attributes.get("sorted", 1):
-        rank = node.emit(relax.op.argsort(picked[1], dtype="int64"), "rank")
-        picked = [node.emit(relax.op.take(tensor, rank, 0, mode="clip"), "ranked") for tensor in picked]
+        rank = node.emit(relax.op.argsort(first, dtype="int64"), "rank")
+        first, counts = (
+            node.emit(relax.op.take(tensor, rank, 0, mode="clip"), "ranked") for tensor in (first, counts)
+        )
         ranked = node.emit(relax.op.argsort(rank, dtype="int64"), "places")
         inverse = node.emit(relax.op.take(ranked, inverse, 0, mode="clip"), "inverse")
-    values, first, counts = picked
-    return [values, first, inverse, counts]
-
-
-def _starts(node: Node, ordered: Any, size: Extent) -> Any:
-    """Whether each element differs from the one before it, or is the first of all, as 0 or 1."""
-    places = node.places(size)
-    before = node.emit(relax.op.subtract(places, relax.const(1, "int64")), "before")
-    before = node.emit(relax.op.maximum(before, relax.const(0, "int64")), "before")
-    previous = node.emit(relax.op.take(ordered, before, 0, mode="clip"), "previous")
-    differs = node.emit(relax.op.not_equal(ordered, previous), "differs")
-    is_first = node.emit(relax.op.equal(places, relax.const(0, "int64")), "is_first")
-    return relax.op.astype(node.emit(relax.op.logical_or(differs, is_first), "starts"), "int32")
+    return [relax.op.take(data, first, axis, mode="clip"), first, inverse, counts]
 
 
 _NUMBER_IS_INPUT_SINCE = 10

@@ -274,11 +274,11 @@ def _is(value: Value, number: int) -> bool:
 
 def _integer(node: Node, value: Value) -> Value:
     """A number rounded up; the integer itself, where one was converted."""
-    if dtype_of(value).startswith("int"):
-        return value
-    source = node.counts.sources.get(value)
-    if source is not None and dtype_of(source).startswith("int"):
-        return source
+    source = value
+    while source is not None:
+        if dtype_of(source).startswith("int"):
+            return source
+        source = node.counts.sources.get(source)
     return node.emit(relax.op.ceil(node.expression(value)), "rounded")
 
 

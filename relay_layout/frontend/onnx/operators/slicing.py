@@ -266,19 +266,27 @@ def _gather(node: Node) -> Value:
     shape = shape_of(node.input(0))
     axis = node.axis_given(len(shape), default=0)
     indices = node.input(1)
+    _ask_for_known(node, indices, shape, axis)
     if isinstance(indices, np.ndarray) and isinstance(shape[axis], int):
-        if indices.size and not -shape[axis] <= indices.min() <= indices.max() < shape[axis]:
-            raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
         picked = np.where(indices < 0, indices + shape[axis], indices).astype("int64")
         return relax.op.take(node.tensor(0), node.expression(picked), axis, mode="clip")
-    if isinstance(indices, np.ndarray) and indices.size:
-        node.requirements.more(shape[axis], max(int(indices.max()), -int(indices.min()) - 1))
     counted = node.signs.end(indices)
     if counted is not None:
         node.requirements.no_more(counted, shape[axis])
     places = _places(node, shape[axis])
     # An index that is out of range picks what is at the edge.
     return relax.op.take(node.tensor(0), places, axis, mode="clip")
+
+
+def _ask_for_known(node: Node, indices: Value, shape: Sequence[Extent], axis: int) -> None:
+    """Ask for the elements along an axis that known indices pick, which other indices do not."""
+    if not isinstance(indices, np.ndarray) or not indices.size:
+        return
+    furthest, extent = max(int(indices.max()), -int(indices.min()) - 1), shape[axis]
+    if not isinstance(extent, int):
+        node.requirements.more(extent, furthest)
+    elif furthest >= extent:
+        raise Unsupported(f"picks elements of axis {axis} of {written(shape)} that do not exist")
 
 
 def _gather_elements(node: Node) -> Value:
@@ -289,6 +297,7 @@ def _gather_elements(node: Node) -> Value:
         raise Unsupported(f"picks elements of {written(shape)} at {written(places)}, which has another rank")
     if is_empty(places):
         return relax.op.zeros(relax.ShapeExpr(places), dtype_of(node.input(0)))
+    _ask_for_known(node, node.input(1), shape, axis)
     ends = [full if place == axis else places[place] for place, full in enumerate(shape)]
     part = block(node.emit, node.tensor(0), [0] * len(shape), ends)
     return relax.op.gather_elements(part, _places(node, shape[axis]), axis)
@@ -313,8 +322,11 @@ def _gather_nd(node: Node) -> Value:
     places = shape_of(node.input(1))
     if not isinstance(places[-1], int):
         raise Unsupported(f"has {written(places[-1:])} numbers in each index, which have to be known")
-    ends = shape_of(node.input(0))[batch : batch + places[-1]]
+    shape, known = shape_of(node.input(0)), node.input(1)
+    ends = shape[batch : batch + places[-1]]
     _ask_for_elements(node, places, ends)
+    for place in range(len(ends)) if isinstance(known, np.ndarray) else ():
+        _ask_for_known(node, known[..., place], shape, batch + place)
     if not node.is_natural(1):
         indices = from_the_front(node, indices, ends)
     return relax.op.gather_nd(node.tensor(0), indices, batch)

@@ -1,11 +1,11 @@
-"""PyTorch's operations that count by steps, or equal elements, or repeat each element by another tensor."""
+"""PyTorch's operations that count by steps, or equal elements."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from relay_layout.frontend.torch.rules.rule import Rule, aten, bounds_passed
+from relay_layout.frontend.torch.rules.rule import Rule, aten
 
 
 def _histogram(value: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -41,13 +41,6 @@ def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return tuple(one.movedim(-1, last) if keepdim else one.squeeze(-1) for one in found)
 
 
-def _places_to_repeat(repeats: Tensor, *, output_size: int | None = None) -> Any:
-    """Each place as often as ``repeats`` says, of which ``output_size`` is the sum."""
-    if output_size is None:
-        return NotImplemented
-    return bounds_passed(repeats.to(torch.int64).cumsum(0), output_size).to(repeats.dtype)
-
-
 def _by_steps(start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
     # TVM counts the elements of a range by steps that are known, and of an open one by steps up alone.
     if isinstance(step, torch.SymInt):
@@ -65,6 +58,5 @@ RULES: dict[Any, Rule] = {
     aten.arange.start_step: _by_steps,
     aten.histc.default: _histogram,
     aten.mode.default: _mode,
-    aten.repeat_interleave.Tensor: _places_to_repeat,
 }
 """By operation."""

@@ -1,12 +1,15 @@
 """Buffers that new keys and values are written into, beside ONNX Runtime."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from relay_layout.errors import InputError
 from tests.onnx_refusals import refusal
+from tests.relay_layout.frontend.onnx.test_counted import check, model_of
 
 RANDOM = np.random.default_rng(17)
 
@@ -33,6 +36,27 @@ CASES: dict[str, dict[str, Any]] = {
 
 def test_agrees_with_onnx_runtime(case_name: str, agree: Callable[[str], None]) -> None:
     agree(case_name)
+
+
+def test_buffers_of_open_sizes_that_have_a_name_each(tmp_path: Path) -> None:
+    model = model_of(
+        "y = TensorScatter (b, n, s)",
+        "float[N,3,L,4] b, float[M,3,S,4] n, int64[K] s",
+        "float[N,3,L,4] y",
+        opset=24,
+    )
+    feeds = [
+        {
+            "b": RANDOM.standard_normal((count, 3, length, 4)).astype("float32"),
+            "n": RANDOM.standard_normal((count, 3, new, 4)).astype("float32"),
+            "s": RANDOM.integers(0, length - new, count),
+        }
+        for count, length, new in ((2, 7, 2), (3, 9, 4))
+    ]
+    session = check(model, feeds, tmp_path)
+    with pytest.raises(InputError) as error:
+        session.run({**feeds[0], "s": np.zeros(3, "int64")})
+    assert str(error.value) == "input 's': dimension 0 ('N') is 3, but input 'b' has N = 2"
 
 
 @pytest.mark.parametrize(

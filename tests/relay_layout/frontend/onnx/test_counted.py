@@ -22,9 +22,11 @@ Array = np.ndarray[Any, Any]
 Feeds = Sequence[Mapping[str, Array]]
 
 
-def model_of(nodes: str, inputs: str, outputs: str, constants: Mapping[str, Any] | None = None) -> Any:
+def model_of(
+    nodes: str, inputs: str, outputs: str, constants: Mapping[str, Any] | None = None, *, opset: int = 17
+) -> Any:
     """Of a graph in the syntax of ``onnx.parser``."""
-    header = '<ir_version: 8, opset_import: ["" : 17]>'
+    header = f'<ir_version: 8, opset_import: ["" : {opset}]>'
     model = onnx.parser.parse_model(f"{header} counted ({inputs}) => ({outputs}) {{ {nodes} }}")
     for name, value in (constants or {}).items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
@@ -137,6 +139,18 @@ def test_compress(axis: int | None, tmp_path: Path) -> None:
     check(model, [{"x": x, "c": np.array(condition)} for condition in conditions], tmp_path)
 
 
+def test_shapes_of_the_number_that_a_range_goes_to(tmp_path: Path) -> None:
+    """Masks of speech, whose frames the durations of its letters count."""
+    nodes = """
+        n = ReduceSum <keepdims=0> (x)  column = Reshape (n, m)  again = Squeeze (column)
+        limit = Cast <to=1> (again)  frames = Range (z, limit, o)  column2 = Unsqueeze (n, a)
+        shape = Concat <axis=0> (k, column2, k)  y = Reshape (frames, shape)
+        wide = Concat <axis=0> (column, w)  spread = Expand (y, wide)"""
+    constants = {"m": [-1], "z": np.float32(0), "o": np.float32(1), "a": [0], "k": [1], "w": [3]}
+    model = model_of(nodes, "int64[N] x", "float[a,b,c] y, float[d,e,f] spread", constants)
+    check(model, [{"x": np.array(durations)} for durations in ([2, 1, 3], [0, 1], [0, 0, 0])], tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["float", "int64", "int8"])
 @pytest.mark.parametrize("is_sorted", [0, 1])
 def test_unique(kind: str, is_sorted: int, tmp_path: Path) -> None:
@@ -146,6 +160,36 @@ def test_unique(kind: str, is_sorted: int, tmp_path: Path) -> None:
     dtype = "float32" if kind == "float" else kind
     rows = [RANDOM.integers(0, most, (count, 7)).astype(dtype) for count, most in ((3, 9), (1, 200), (4, 1))]
     check(model, [{"x": value} for value in rows], tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["float", "int64"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+def test_unique_slices(kind: str, axis: int, is_sorted: int, tmp_path: Path) -> None:
+    nodes = f"y, first, inverse, counts = Unique <sorted={is_sorted}, axis={axis}> (x)"
+    names = "int64[b] first, int64[c] inverse, int64[d] counts"
+    model = model_of(nodes, f"{kind}[N,M,2] x", f"{kind}[a,e,f] y, {names}")
+    dtype = "float32" if kind == "float" else kind
+    shapes = [(7, 2, 2), (2, 9, 2), (1, 1, 2)]
+    check(model, [{"x": RANDOM.integers(0, 2, shape).astype(dtype)} for shape in shapes], tmp_path)
+
+
+@pytest.mark.parametrize("attributes", ["", "<axis=1>"])
+def test_unique_truth(attributes: str, tmp_path: Path) -> None:
+    """ONNX Runtime has none of it."""
+    model = model_of(f"y, , i = Unique {attributes} (x)", "bool[2,N] x", "bool[a] y, int64[N] i")
+    relay_layout.compile(model, shipped_records=False).save(tmp_path / "model.rla")
+    x = RANDOM.random((2, 9)) < 0.5
+    y, inverse = relay_layout.load(tmp_path / "model.rla").run({"x": x}).values()
+    wanted, places = np.unique(x, return_inverse=True, axis=1 if attributes else None)
+    assert y.dtype == bool
+    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(inverse, places.reshape(-1))
+
+
+def test_unique_elements_along_their_only_axis(tmp_path: Path) -> None:
+    model = model_of("y = Unique <axis=0> (x)", "int64[N] x", "int64[a] y")
+    check(model, [{"x": RANDOM.integers(0, 9, count)} for count in (1, 20)], tmp_path)
 
 
 def test_top_of_as_many_as_there_are(tmp_path: Path) -> None:

@@ -276,10 +276,19 @@ def test_input_without_shape_or_of_another_kind() -> None:
             "(Det) takes the determinant of [1,3,7,5], which is no square matrix",
         ),
         (
-            "y = Unique <axis=1> (x)",
+            "i = Constant <value=int64[1,2] {0,7}> ()  y = GatherND <batch_dims=1> (x, i)",
             "float[1,3,7,5] x",
-            "(Unique) picks slices of [1,3,7,5] along axis 1, which is not supported; "
-            "elements are, without an axis",
+            "(GatherND) picks elements of axis 2 of [1,3,7,5] that do not exist",
+        ),
+        (
+            "i = Constant <value=int64[1,1,1,1] {-6}> ()  y = GatherElements <axis=-1> (x, i)",
+            "float[1,3,7,5] x",
+            "(GatherElements) picks elements of axis 3 of [1,3,7,5] that do not exist",
+        ),
+        (
+            "y = Unique <axis=4> (x)",
+            "float[1,3,7,5] x",
+            "(Unique) has axis 4 where there are 4 dimensions",
         ),
         (
             "t = Constant <value=bool {1}> ()  y = Dropout(x, , t)",

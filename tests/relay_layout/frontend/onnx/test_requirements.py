@@ -37,6 +37,18 @@ CASES: dict[str, tuple[str, Shape, Shape, str]] = {
         (2, 4),
         "x.shape[0] > 3, got x.shape[0] = 2",
     ),
+    "elements that are picked": (
+        "(float[N,4] x) => (float y) <int64[1,2] s = {1,3}> { y = GatherElements <axis=0> (x, s) }",
+        (4, 4),
+        (3, 4),
+        "x.shape[0] > 3, got x.shape[0] = 3",
+    ),
+    "places that are picked": (
+        "(float[2,N] x) => (float y) <int64[2,2] s = {1,-3,0,1}> { y = GatherND (x, s) }",
+        (2, 3),
+        (2, 2),
+        "x.shape[1] > 2, got x.shape[1] = 2",
+    ),
     "a row from the end": (
         "(float[N,4] x) => (float y) <int64[1] s = {-3}> { y = Gather <axis=0> (x, s) }",
         (3, 4),

@@ -46,6 +46,16 @@ def best_of_each(x: torch.Tensor) -> torch.Tensor:
     return torch.cat(boxes) + torch.cat(places)[:, None]
 
 
+def aligned(x: torch.Tensor) -> torch.Tensor:
+    """Frames of speech, each of a letter that lasts as long as its number says."""
+    durations = x[0, :, 0].abs().mul(3).round().long()
+    letters = torch.repeat_interleave(durations)
+    alignment = torch.zeros(durations.shape[0], letters.shape[0])
+    alignment[letters, torch.arange(letters.shape[0])] = 1
+    frames = x[0].transpose(0, 1) @ alignment
+    return functional.conv1d(frames[None], torch.ones(2, 7, 3), padding=1).relu()
+
+
 LISTED: dict[str, Callable[..., Any]] = {
     "places": lambda x: torch.nonzero(x > 1),
     "places of numbers": lambda x: x.round().nonzero(),
@@ -71,12 +81,32 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "one row written": one_row,
     "added": lambda x: torch.zeros(7).index_add(0, torch.nonzero(x[0] > 0)[:, 1], x[0][x[0] > 0]),
     "scattered in their order": lambda x: x.masked_scatter(x[:, :, :1] > 0, x.flip(0) * 2),
+    "repeated": lambda x: x.repeat_interleave(x[0, :, 0].abs().mul(3).round().int(), dim=1) * 2,
+    "letters and their frames": aligned,
+    "repeated to a size": lambda x: x.repeat_interleave(
+        (torch.arange(x.shape[1]) % 2).mul(3), dim=1, output_size=x.shape[1] // 2 * 3
+    ),
+    "numbers of each": lambda x: torch.bincount(x.abs().mul(3).long().flatten()) + 1,
+    "weights of each": lambda x: torch.bincount(x[0, :, 0].abs().long(), x[0, :, 1], minlength=9) + 1,
     "none": lambda x: x[x > 100],
     "none written": lambda x: x.index_put((x > 100,), x[x > 100] + 1),
 }
+DISTINCT: dict[str, Callable[..., Any]] = {
+    "elements": lambda x: torch.unique(x.round()),
+    "elements that are computed": lambda x: torch.unique(x[x > 0].round()) * 2,
+    "which of them each is": lambda x: torch.unique(x.round(), return_inverse=True)[1],
+    "how often there is each": lambda x: torch.unique(x.long(), return_counts=True)[1],
+    "rows": lambda x: torch.unique(x[0, :, :1].round(), dim=0),
+    "columns": lambda x: torch.unique(x[:, :2].round(), dim=-1, return_inverse=True)[1],
+    "how often there is each row": lambda x: torch.unique(x[0] > 0, dim=0, return_counts=True)[1],
+    "runs": lambda x: torch.unique_consecutive(x.round()),
+    "which run each is in": lambda x: torch.unique_consecutive(x.round(), return_inverse=True)[1],
+    "how long each run is": lambda x: torch.unique_consecutive(x.round(), return_counts=True)[1],
+    "runs of rows": lambda x: torch.unique_consecutive(x[0, :, :2].round(), dim=0),
+}
 
 
-@pytest.mark.parametrize("functions", [LISTED, COMPUTED], ids=["listed", "computed"])
+@pytest.mark.parametrize("functions", [LISTED, COMPUTED, DISTINCT], ids=["listed", "computed", "distinct"])
 @pytest.mark.parametrize("axes", [(), (0, 1)], ids=["fixed", "open"])
 def test_as_many_as_the_data_say(functions: dict[str, Any], axes: tuple[int, ...], tmp_path: Path) -> None:
     model = Every(functions).eval()

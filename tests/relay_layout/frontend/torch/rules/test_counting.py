@@ -25,10 +25,3 @@ def test_mode(dim: int, keepdim: bool) -> None:
     assert torch.equal(found, wanted)
     places = place if keepdim else place.unsqueeze(dim)
     assert torch.equal(values.gather(dim, places), wanted if keepdim else wanted.unsqueeze(dim))
-
-
-def test_repeats() -> None:
-    repeats = torch.tensor([2, 0, 3, 1])
-    rule = RULES[aten.repeat_interleave.Tensor]
-    assert torch.equal(rule(repeats, output_size=6), torch.repeat_interleave(repeats))
-    assert rule(repeats) is NotImplemented
