@@ -10,15 +10,15 @@ from functools import lru_cache
 from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import s_tir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize
 from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map
 
-from topi_ext.extents import fixed
-from topi_ext.ir import holds, loads_of, nodes_of, substitute
+from topi_ext.extents import fixed, is_one
+from topi_ext.ir import IF_THEN_ELSE, changed, holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
     child_blocks,
     has_reduction,
@@ -59,21 +59,56 @@ def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with indices simplified by the conditions under which they are used.
 
     Slices, shifted rows and paddings in a row leave divisions in indices, most of which are trivial within
-    the bounds of the conditions. This must happen while indices are made of block axes: once they are made of
-    loops, TVM cannot simplify them, contiguous elements are gathered, and products of divisors may exceed
-    int32.
+    the bounds of the conditions; so do tensors that are reshaped. This must happen while indices are made of
+    block axes: once they are made of loops, TVM cannot simplify them, contiguous elements are gathered, and
+    products of divisors may exceed int32.
     """
-    if not any(map(_divides, nodes_of(func.body, SBlockNode))):
-        return func
-    return s_tir.transform.StmtSimplify()(tvm.IRModule({"main": func}))["main"]
+    blocks = nodes_of(func.body, SBlockNode)
+    if any(map(_divides_under_condition, blocks)):
+        return s_tir.transform.StmtSimplify()(tvm.IRModule({"main": func}))["main"]
+    if any(map(_divides_sums, blocks)):
+        return func.with_body(structural_map(func.body, (SBlockNode, _with_simple_loads)))
+    return func
 
 
-def _divides(block: SBlockNode) -> bool:
-    """Does a block load from an index that contains a division?"""
+def _divides_under_condition(block: SBlockNode) -> bool:
+    """Does a block load, under a condition, from an index that contains a division?"""
+    store = block.body
+    if not isinstance(store, tirx.BufferStore):
+        return False
+    calls = nodes_of(store.value, tvm.ir.Call)
+    chosen = [load for call in calls if call.op.name == IF_THEN_ELSE for load in loads_of(call)]
+    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for load in chosen for index in load.indices)
+
+
+def _divides_sums(block: SBlockNode) -> bool:
+    """Does a block load from an index in which more than an axis is divided?"""
     if not isinstance(block.body, tirx.BufferStore):
         return False
     indices = [index for load in loads_of(block.body.value) for index in load.indices]
-    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for index in indices)
+    parts = [part for index in indices for part in nodes_of(index, (tirx.FloorDiv, tirx.FloorMod))]
+    return any(not isinstance(part.a, tirx.Var) for part in parts)
+
+
+def _with_simple_loads(block: SBlockNode) -> SBlockNode:
+    """The block with the indices of its loads simplified; all of its axes stay where they are."""
+    if not _divides_sums(block):
+        return block
+    analyzer = sym.Analyzer()
+    for axis in block.iter_vars:
+        # TVM would put the number in the place of an axis of one element.
+        extent = axis.dom.extent
+        within = tirx.const(2, axis.var.ty.dtype) if is_one(extent) else extent
+        analyzer.bind(axis.var, tvm.ir.Range.from_min_extent(axis.dom.min, within))
+
+    def simple(load: TensorLoad) -> Any:
+        return tirx.BufferLoad(load.source, [analyzer.simplify(index) for index in load.indices])
+
+    store = block.body
+    return _with_body(
+        block,
+        tirx.BufferStore(store.buffer, structural_map(store.value, (TensorLoad, simple)), store.indices),
+    )
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
@@ -171,8 +206,13 @@ def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNod
         return substitute(source.body.value, dict(zip(axes, load.indices, strict=True)))
 
     value = structural_map(store.value, (TensorLoad, computed))
-    body = tirx.BufferStore(store.buffer, value, store.indices)
-    buffers = {one: one for one in (*(load.source for load in loads_of(value)), store.buffer)}
+    return _with_body(block, tirx.BufferStore(store.buffer, value, store.indices))
+
+
+def _with_body(block: SBlockNode, body: tirx.BufferStore) -> SBlockNode:
+    """The block with another statement."""
+    buffers = {one: one for one in (*(load.source for load in loads_of(body.value)), body.buffer)}
     axes = list(block.iter_vars)
-    reads, writes = get_sblock_read_write_region(SBlockNode(axes, [], [], block.name_hint, body), buffers)
-    return SBlockNode(axes, reads, writes, block.name_hint, body)
+    bare = SBlockNode(axes, [], [], block.name_hint, body, block.init)
+    reads, writes = get_sblock_read_write_region(bare, buffers)
+    return changed(block, reads=reads, writes=writes, body=body)
