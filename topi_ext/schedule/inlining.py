@@ -14,11 +14,10 @@ from tvm import s_tir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock as SBlockNode
 from tvm.s_tir import SBlockRealize
-from tvm.s_tir.analysis import get_sblock_read_write_region
 from tvm_ffi import structural_map
 
 from topi_ext.extents import fixed, is_one
-from topi_ext.ir import IF_THEN_ELSE, changed, holds, loads_of, nodes_of, substitute
+from topi_ext.ir import IF_THEN_ELSE, holds, loads_of, nodes_of, substitute
 from topi_ext.schedule.blocks import (
     child_blocks,
     has_reduction,
@@ -27,7 +26,7 @@ from topi_ext.schedule.blocks import (
     is_repeated_long,
     open_schedule,
 )
-from topi_ext.schedule.nests import nested_block, nests_of, with_nests
+from topi_ext.schedule.nests import nested_block, nests_of, with_body, with_nests
 from topi_ext.schedule.sharing import is_shared, would_repeat
 
 
@@ -105,10 +104,8 @@ def _with_simple_loads(block: SBlockNode) -> SBlockNode:
         return tirx.BufferLoad(load.source, [analyzer.simplify(index) for index in load.indices])
 
     store = block.body
-    return _with_body(
-        block,
-        tirx.BufferStore(store.buffer, structural_map(store.value, (TensorLoad, simple)), store.indices),
-    )
+    body = tirx.BufferStore(store.buffer, structural_map(store.value, (TensorLoad, simple)), store.indices)
+    return with_body(block, list(block.iter_vars), body, block.init)
 
 
 def _plain_blocks(func: tirx.PrimFunc) -> list[SBlockNode] | None:
@@ -206,13 +203,5 @@ def _with_inlined(block: SBlockNode, inside: dict[Any, SBlockNode]) -> SBlockNod
         return substitute(source.body.value, dict(zip(axes, load.indices, strict=True)))
 
     value = structural_map(store.value, (TensorLoad, computed))
-    return _with_body(block, tirx.BufferStore(store.buffer, value, store.indices))
-
-
-def _with_body(block: SBlockNode, body: tirx.BufferStore) -> SBlockNode:
-    """The block with another statement."""
-    buffers = {one: one for one in (*(load.source for load in loads_of(body.value)), body.buffer)}
-    axes = list(block.iter_vars)
-    bare = SBlockNode(axes, [], [], block.name_hint, body, block.init)
-    reads, writes = get_sblock_read_write_region(bare, buffers)
-    return changed(block, reads=reads, writes=writes, body=body)
+    body = tirx.BufferStore(store.buffer, value, store.indices)
+    return with_body(block, list(block.iter_vars), body, block.init)

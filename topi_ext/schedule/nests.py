@@ -31,21 +31,30 @@ def is_plain(block: SBlock) -> bool:
     )
 
 
-def nest_of(
-    axes: list[Any], body: Any, buffer: Any, name: str, init: Any | None = None
-) -> tuple[SBlock, Any]:
-    """A block with these ``axes`` that writes ``buffer`` only, and the serial loops around it.
+def with_body(block: SBlock, axes: list[Any], body: tirx.BufferStore, init: Any | None) -> SBlock:
+    """The block with other axes and statements, and what these read and write; all else is as it was."""
+    bare = SBlock(axes, [], [], block.name_hint, body, init)
+    buffers = {one: one for one in (*(load.source for load in loads_of(body)), body.buffer)}
+    reads, writes = get_sblock_read_write_region(bare, buffers)
+    return changed(block, iter_vars=axes, reads=reads, writes=writes, body=body, init=init)
 
-    A reduction starts with ``init``.
-    """
+
+def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock, Any]:
+    """A block with spatial ``axes`` that writes ``buffer`` only, and the serial loops around it."""
     buffers = {one: one for one in (*(load.source for load in loads_of(body)), buffer)}
-    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body, init), buffers)
-    block = SBlock(axes, reads, writes, name, body, init)
+    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
+    block = SBlock(axes, reads, writes, name, body)
+    return block, loops_around(block)
+
+
+def loops_around(block: SBlock) -> Any:
+    """A block in serial loops over its axes."""
+    axes = block.iter_vars
     counters = [tirx.Var(f"{axis.var.name}_loop", axis.var.ty) for axis in axes]
     loops: Any = SBlockRealize(counters, tirx.const(True, "bool"), block)
     for counter, axis in zip(reversed(counters), reversed(axes), strict=True):
         loops = tirx.For(counter, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, loops)
-    return block, loops
+    return loops
 
 
 def with_nests(

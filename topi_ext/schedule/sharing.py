@@ -6,6 +6,7 @@ others, it computes for each element.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import tvm
@@ -17,7 +18,15 @@ from tvm_ffi import structural_equal, structural_map
 from topi_ext.extents import fixed, size_of
 from topi_ext.ir import IF_THEN_ELSE, nodes_of, substitute, uses
 from topi_ext.schedule.blocks import SBlock
-from topi_ext.schedule.nests import is_plain, nest_of, nested_block, nests_of, with_nests
+from topi_ext.schedule.nests import (
+    is_plain,
+    loops_around,
+    nest_of,
+    nested_block,
+    nests_of,
+    with_body,
+    with_nests,
+)
 
 SHARED_BY = 16
 """Readers of an element for which it is worth a place in memory, if it takes a division or the like."""
@@ -80,7 +89,7 @@ def _apart(nest: Any) -> tuple[list[Any], Any, list[Any]]:
 
     value = structural_map(store.value, ((tirx.Div, tvm.ir.Call), read))
     body = tirx.BufferStore(store.buffer, value, store.indices)
-    return nests, nest_of(axes, body, store.buffer, block.name_hint)[1], buffers
+    return nests, loops_around(with_body(block, axes, body, block.init)), buffers
 
 
 def _nest_for(part: Any, axes: list[tirx.IterVar], name: str) -> tuple[Any, Any]:
@@ -114,20 +123,15 @@ def _shared_parts(value: Any, axes: list[tirx.IterVar]) -> list[Any]:
 
 
 def _is_shared_along(part: Any, axes: list[tirx.IterVar]) -> bool:
-    """Does ``part`` depend on the innermost axis, but not on others of enough elements?"""
+    """Does ``part`` depend on the innermost axis, but not on others of enough elements?
+
+    Axes of unknown extent count for one.
+    """
     variables = [one for one in tirx.analysis.undefined_vars(part) if isinstance(one.ty, tvm.ir.PrimType)]
     if not all(any(variable.same_as(axis.var) for axis in axes) for variable in variables):
         return False
     others = [axis.dom.extent for axis in axes if not uses(part, axis.var)]
-    return uses(part, axes[-1].var) and _repeats(others) >= SHARED_BY
-
-
-def _repeats(extents: list[Any]) -> int:
-    """How many elements there are along axes, those of unknown extent taken for one."""
-    count = 1
-    for extent in extents:
-        count *= fixed(extent) or 1
-    return count
+    return uses(part, axes[-1].var) and prod(fixed(extent) or 1 for extent in others) >= SHARED_BY
 
 
 def _dear_operations(expression: Any) -> list[Any]:

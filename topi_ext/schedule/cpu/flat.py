@@ -24,7 +24,7 @@ from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one, tensor_of
 from topi_ext.schedule.cpu.reductions import runs_along
 from topi_ext.schedule.cpu.repeated import cut_repeats
-from topi_ext.schedule.nests import nest_of, nested_block, nests_of, with_nests
+from topi_ext.schedule.nests import loops_around, nested_block, nests_of, with_body, with_nests
 
 ENOUGH_ROWS = 64
 """Rows that threads can share evenly enough."""
@@ -240,8 +240,7 @@ def _joined_nest(block: _Flat, groups: _Groups, views: dict[_Place, Any]) -> Any
         return tirx.BufferStore(buffer, structural_map(store.value, (TensorLoad, loaded)), indices)
 
     init = None if block.init is None else stored(block.init)
-    body = stored(block.store)
-    return nest_of([*axes, *block.reduced], body, body.buffer, block.node.name_hint, init)[1]
+    return loops_around(with_body(block.node, [*axes, *block.reduced], stored(block.store), init))
 
 
 def _is_mixed(axes: list[tirx.IterVar], lanes: int) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from kernel_harness import check_loops, compile_function, data_of, prim_func, scheduled_by, target_for
 from tvm import te, tirx, topi
 
+from topi_ext.compute.extremes import extreme
 from topi_ext.ir import nodes_of
 from topi_ext.schedule.cpu.flat import flattened
 from topi_ext.schedule.cpu.loops import LoopNest
@@ -98,6 +99,11 @@ def mean_of_channels(x: te.Tensor) -> te.Tensor:
 def test_what_shares_a_temporary_agrees_on_its_rows() -> None:
     """Its mean could be one row, but its sum is one of each image."""
     assert extents(mean_of_channels, (2, 8, 3, 5)) == [2, 15, 2, 15, 8]
+
+
+def test_maxima_of_joined_axes_begin_with_infinity() -> None:
+    data = np.full((2, 8, 3, 5), -np.inf, "float32")
+    check_loops([data], lambda x: extreme(x, [1], True, largest=True), data.max(1, keepdims=True), False)
 
 
 def test_a_temporary_that_is_shifted_keeps_its_rows() -> None:
