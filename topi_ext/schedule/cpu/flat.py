@@ -191,9 +191,8 @@ def _agreed(blocks: Sequence[_Flat | None], nests: list[Any], temporaries: Any, 
         groups = [[] if block is None else _groups(block, lanes, begins) for block in blocks]
         before = {tensor: set(starts) for tensor, starts in begins.items()}
         for block, own in zip(blocks, groups, strict=True):
-            for access in [] if block is None else block.accesses():
-                if holds(temporaries, tensor_of(access)):
-                    begins[tensor_of(access)] |= {start for start, _, _ in _merged(access, _by_axis(own))}
+            for access in _kept(block, temporaries):
+                begins[tensor_of(access)] |= {start for start, _, _ in _merged(access, _by_axis(own))}
         if begins == before:
             return groups
 
@@ -203,14 +202,7 @@ def _with_sharers(
 ) -> set[int]:
     """The places of blocks to join: those that gain, and those that use a temporary which these reshape."""
     reshaping = [
-        []
-        if block is None
-        else [
-            tensor_of(access)
-            for access in block.accesses()
-            if holds(temporaries, tensor_of(access))
-            and len(_merged(access, _by_axis(own))) < len(dimensions_of(access))
-        ]
+        [tensor_of(access) for access in _kept(block, temporaries) if _is_reshaped(access, own)]
         for block, own in zip(blocks, groups, strict=True)
     ]
     moved = {
@@ -224,6 +216,17 @@ def _with_sharers(
         if sharers <= moved:
             return moved
         moved |= sharers
+
+
+def _kept(block: _Flat | None, temporaries: Any) -> list[Any]:
+    """How a block accesses temporaries."""
+    accesses = [] if block is None else block.accesses()
+    return [access for access in accesses if holds(temporaries, tensor_of(access))]
+
+
+def _is_reshaped(access: Any, groups: _Groups) -> bool:
+    """Are dimensions joined in what is accessed?"""
+    return len(_merged(access, _by_axis(groups))) < len(dimensions_of(access))
 
 
 def _joined_nest(block: _Flat, groups: _Groups, views: dict[_Place, Any]) -> Any:
