@@ -5,6 +5,7 @@ from tvm import relax
 
 from relay_layout.lower.as_pass import as_pass
 from relay_layout.lower.dynamic_shapes.definitions import define_before_use
+from relay_layout.lower.dynamic_shapes.function_extents import name_extents
 from relay_layout.lower.dynamic_shapes.introduced_extents import prevent_fusion_of_new_extents
 from relay_layout.lower.dynamic_shapes.shape_functions import lower_shapes
 from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
@@ -58,6 +59,7 @@ def fuse_passes(target: BuildTarget, join: FusionDecision | None = None) -> list
         # Before scheduling: a reshape is recognised by its unscheduled loops, and then needs no function.
         as_pass(rewrite_reshapes),
         relax.transform.DeadCodeElimination(),
+        as_pass(name_extents),
         as_pass(narrow_intermediates, target.storage_dtype),
     ]
 

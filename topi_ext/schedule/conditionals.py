@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm.ir import Range
 from tvm_ffi import structural_map
 
+from topi_ext.extents import fixed
 from topi_ext.ir import IF_THEN_ELSE, nodes_of
 
 Part = list[tuple[int, int]]
@@ -34,6 +35,34 @@ def simplified_in(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
 
     plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.EQ, tirx.And)
     return structural_map(value, [(plain, analyzer.simplify), (tvm.ir.Call, decided)])
+
+
+def without_settled(value: Any) -> Any:
+    """``value`` with the outcome in the place of each comparison of two numbers, and of what depends on it
+    alone: inlining leaves some behind, as where it is known which of two tensors an element comes from.
+    """
+    return structural_map(
+        value,
+        [
+            ((tirx.LT, tirx.LE, tirx.EQ), _outcome),
+            (tirx.Select, lambda node: _chosen(node, node.condition, node.true_value, node.false_value)),
+            (
+                tvm.ir.Call,
+                lambda call: _chosen(call, *call.args) if call.op.name == IF_THEN_ELSE else call,
+            ),
+        ],
+    )
+
+
+def _outcome(comparison: Any) -> Any:
+    if fixed(comparison.a) is None or fixed(comparison.b) is None:
+        return comparison
+    return tvm.sym.Analyzer().simplify(comparison)
+
+
+def _chosen(conditional: Any, condition: Any, positive: Any, negative: Any) -> Any:
+    settled = fixed(condition)
+    return conditional if settled is None else positive if settled else negative
 
 
 def range_of(variable: tirx.Var, begin: int, end: int) -> Range:

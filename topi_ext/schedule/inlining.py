@@ -26,6 +26,7 @@ from topi_ext.schedule.blocks import (
     is_repeated_long,
     open_schedule,
 )
+from topi_ext.schedule.conditionals import without_settled
 from topi_ext.schedule.nests import nested_block, nests_of, with_body, with_nests
 from topi_ext.schedule.sharing import is_shared, would_repeat
 
@@ -35,16 +36,21 @@ def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with those of its blocks inlined that need no loops of their own, and simple indices; a
     RuntimeError where TVM takes no schedule of one of several steps.
     """
+    found = _inlined(func)
+    return _with_simple_indices(found.with_body(without_settled(found.body)))
+
+
+def _inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
     if only_block(func) is not None:
-        return _with_simple_indices(func)
+        return func
     plain = _plain_blocks(func)
     if plain is not None:
-        return _with_simple_indices(_inlined_at_once(func, plain))
+        return _inlined_at_once(func, plain)
     sch = open_schedule(func)
     for block in child_blocks(sch):
         if not (is_reduction(sch, block) or is_shared(sch, block)):
             inline_small(sch, block)
-    return _with_simple_indices(sch.mod["main"])
+    return sch.mod["main"]
 
 
 def only_block(func: tirx.PrimFunc) -> SBlockNode | None:

@@ -62,8 +62,13 @@ class _Names:
 
     def renamed(self, buffer: Any) -> Any:
         """A buffer whose shape has names."""
-        shape = [self.expressed(extent) for extent in buffer.shape]
+        shape = [self._extent(extent) for extent in buffer.shape]
         return tirx.decl_buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope(), layout=None)
+
+    def _extent(self, extent: Any) -> Any:
+        # The whole first: what it is made of may have names, too, and then would not give it its own.
+        named = self._by_name(self._analyzer.simplify(extent))
+        return self.expressed(extent) if named is None else named
 
     def expressed(self, node: Any) -> Any:
         """A statement or an expression with names in it."""

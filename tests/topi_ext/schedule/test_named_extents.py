@@ -42,3 +42,22 @@ def test_functions_of_variables_alone_stay() -> None:
     data = te.placeholder((tirx.Var("h", "int64"), 4), "float32")
     func = te.create_prim_func([data, te.compute(data.shape, lambda *index: data(*index) + 1)])
     assert with_named_extents(func).same_as(func)
+
+
+def test_an_extent_that_is_made_of_others_is_its_own_name() -> None:
+    """Rows without their last one and that one, side by side: of each extent a variable tells."""
+    rows = tirx.Var("h", "int64")
+    few, last = te.max(rows - 1, tirx.const(0, "int64")), te.min(tirx.const(1, "int64"), rows)
+    left, right = te.placeholder((few, 4), name="left"), te.placeholder((last, 4), name="right")
+    both = te.compute(
+        (few + last, 4),
+        lambda row, column: tirx.if_then_else(row < few, left[row, column], right[row - few, column]),
+    )
+    func = te.create_prim_func([left, right, rows, both], "int64").with_attr("global_symbol", "main")
+    named = with_named_extents(func)
+    assert all(isinstance(named.params[place].shape[0], tirx.Var) for place in (0, 1, 3))
+    module = tvm.compile(named, target="llvm")
+    image = np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
+    found = tvm.runtime.tensor(np.zeros((6, 4), "float32"))
+    module["main"](*map(tvm.runtime.tensor, (image[:-1], image[-1:])), 6, found)
+    np.testing.assert_array_equal(found.numpy(), image)

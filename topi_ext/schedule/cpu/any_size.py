@@ -18,7 +18,6 @@ from topi_ext.knobs import ConvolutionKnobs
 from topi_ext.schedule.blocks import anchor_of, open_schedule
 from topi_ext.schedule.cpu.direct import schedule_convolution
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
-from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.spaces.any_size import LONG_RUN, Shorter
 from topi_ext.workloads.convolution import ANNOTATION, ConvolutionWorkload
 from topi_ext.workloads.facts import fuses_rows
@@ -35,7 +34,7 @@ def schedule_any_size(
     size, rows that are too short for them by ``shorter``, and rows of whole tiles of ``whole`` by that.
     """
     # All arrangements are of the same variables and buffers.
-    plain = open_schedule(with_named_extents(func)).mod["main"]
+    plain = open_schedule(func).mod["main"]
 
     def arranged(size: ConvolutionWorkload, chosen: ConvolutionKnobs) -> tirx.PrimFunc:
         return with_known_tiles(schedule_convolution(plain, size, chosen).mod["main"], ANNOTATION)

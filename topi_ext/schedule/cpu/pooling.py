@@ -21,7 +21,6 @@ from topi_ext.schedule.cpu.loops import arrange_block, arrange_loops, finished
 from topi_ext.schedule.cpu.row_pooling import schedule_row_pooling
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
-from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 from topi_ext.workloads.convolution import ANNOTATION
@@ -49,7 +48,7 @@ class WindowPooling(ProcessorRule):
         if physical_axes(workload.layout)[-1][0] != "C":
             return None
         # Both arrangements of rows of any width are of the same variables and buffers.
-        plain = open_schedule(with_named_extents(func))
+        plain = open_schedule(func)
         found = annotated_block(plain)
         assert found is not None, "the workload is on one of the blocks"
         *_, width, lanes = (axis.dom.extent for axis in plain.get(found[0]).iter_vars[:-2])

@@ -33,7 +33,6 @@ from topi_ext.schedule.cpu.loops import LEAST_VECTOR, arrange_block, arrange_loo
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.dynamic_tiles import either, with_known_tiles
 from topi_ext.schedule.loop_peeling import mark_peeled
-from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.work import block_cycles
 
@@ -98,17 +97,16 @@ def _arranged(sch: Schedule, anchor: SBlock, tile: "Tile", processor: Processor)
 
 def _of_any_size(func: tirx.PrimFunc, tile: "Tile", processor: Processor) -> tirx.PrimFunc:
     """The function for any number of rows and columns, which takes the largest tile that fits these."""
-    plain = with_named_extents(func)
-    sch = open_schedule(plain)
+    sch = open_schedule(func)
     rows, columns = (sch.get(loop).extent for loop in sch.get_loops(_product_in(sch))[-3:-1])
 
     def tiled(each: Tile) -> tirx.PrimFunc:
-        sch = open_schedule(plain)
+        sch = open_schedule(func)
         return with_known_tiles(_arranged(sch, _product_in(sch), each, processor), _TILED)
 
     whole = tiled(Tile(1, 1, tile.lanes))
     if fixed(columns) is None:
-        whole = either(columns >= tile.lanes, whole, with_plain_loops(plain, processor))
+        whole = either(columns >= tile.lanes, whole, with_plain_loops(func, processor))
     for each in dict.fromkeys((Tile(min(tile.rows, _FEW_ROWS), 1, tile.lanes), tile)):
         fits = tirx.all(rows >= each.rows, columns >= each.vectors * each.lanes)
         whole = either(fits, tiled(each), whole)

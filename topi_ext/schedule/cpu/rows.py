@@ -26,7 +26,6 @@ from topi_ext.schedule.cpu.loops import arrange, finished, with_plain_loops
 from topi_ext.schedule.cpu.reductions import Arrangement
 from topi_ext.schedule.cpu.rule import ProcessorRule
 from topi_ext.schedule.dynamic_tiles import either
-from topi_ext.schedule.named_extents import with_named_extents
 from topi_ext.schedule.nests import one_loop
 from topi_ext.schedule.sharing import is_shared
 from topi_ext.schedule.work import block_cycles
@@ -82,13 +81,12 @@ def _in_vectors(sch: Schedule, blocks: list[SBlock], how: Arrangement, processor
 def _of_any_length(func: tirx.PrimFunc, processor: Processor) -> tirx.PrimFunc:
     """The function for rows of unknown length: in vectors if a row has at least one, else in plain loops."""
     lanes = processor.lanes(4)
-    plain = with_named_extents(func)
-    sch = open_schedule(plain)
+    sch = open_schedule(func)
     blocks = inline_cheap(sch, child_blocks(sch), lanes)
     how = Arrangement(lanes, parallel=False, rows=common_rows(sch, blocks), symbolic_rows=True)
     length = sch.get(blocks[-1]).iter_vars[-1].dom.extent
     in_vectors = _in_vectors(sch, blocks, how, processor)
-    return either(length >= lanes, in_vectors, with_plain_loops(plain, processor))
+    return either(length >= lanes, in_vectors, with_plain_loops(func, processor))
 
 
 def inline_cheap(sch: Schedule, blocks: list[SBlock], lanes: int) -> list[SBlock]:
