@@ -3,8 +3,9 @@
 import numpy as np
 from tvm import relax
 
-from relay_layout.ir import Emit, Expression, dtype_of
+from relay_layout.ir import Constant, Emit, Expression, constant, dtype_of, shape_of
 from relay_layout.quantization.reals import Real, Term, fits_int8
+from relay_layout.quantization.run_time import Bytes, multiplied_bytes
 from relay_layout.quantization.weights import (
     CentredWeight,
     centred_weight,
@@ -51,7 +52,9 @@ def convolved(call: relax.Call, data: Real | None, weight: Real | None, emit: Em
 
 
 def multiplied(call: relax.Call, data: Real | None, weight: Real | None, emit: Emit) -> Real | None:
-    """A product of rows of uint8 by a constant matrix; None where it is none of those."""
+    """A product of uint8 by a constant matrix, or by other uint8; None where it is none of those."""
+    if data is not None and weight is not None and weight.term is not None and weight.term.array is None:
+        return _multiplied_tensors(call, data.term, weight.term, emit)
     found = _operands(data, weight, 1)
     if found is None or found[1].integers.ndim != 2:
         return None
@@ -59,6 +62,25 @@ def multiplied(call: relax.Call, data: Real | None, weight: Real | None, emit: E
     total = product_of_bytes(term.tensor, centred, emit)
     sums = centred.sums * np.int32(term.zero_point)
     return Real((Term(total, np.asarray(term.scale * scales, "float32"), sums),))
+
+
+def _multiplied_tensors(call: relax.Call, left: Term | None, right: Term, emit: Emit) -> Real | None:
+    """The product of two tensors of uint8, each of one scale; None of any others."""
+    shapes = [shape_of(operand) or () for operand in call.args]
+    if left is None or min(map(len, shapes)) < 2 or not isinstance(shapes[0][-1], int):
+        return None
+    for term in (left, right):
+        if not term.is_per_tensor or term.array is not None or dtype_of(term.tensor) != "uint8":
+            return None
+    first, second = (Bytes(term.tensor, _point(term)) for term in (left, right))
+    total = emit(multiplied_bytes(first, second, emit))
+    scale = np.asarray(left.scale * right.scale, "float32").reshape(())
+    return Real((Term(total, scale, np.array(0, "int32")),))
+
+
+def _point(term: Term) -> Constant | None:
+    """The zero point of all of a tensor, if it has one."""
+    return constant(term.zero_point.reshape(()).astype("int32")) if term.zero_point.any() else None
 
 
 def _operands(

@@ -26,15 +26,21 @@ from topi_ext.codegen.dot_instructions import (
     lane_of,
     one_by_one,
 )
-from topi_ext.codegen.dot_products import HALF_BITS, PAIR, halves_of, has_fitting_pairs, is_dot, operands
+from topi_ext.codegen.dot_products import (
+    HALF_BITS,
+    PAIR,
+    WORD_BITS,
+    has_fitting_pairs,
+    is_dot,
+    operands,
+    parts_of,
+)
 from topi_ext.codegen.llvm_functions import has_pair_sums, pair_sums
 from topi_ext.codegen.passes import function_pass
 from topi_ext.codegen.scalar_operations import element_of, lanes_of, vector_of
 from topi_ext.codegen.word_instructions import NEON_LANES, fills_vectors, instructions_for, width_of
 from topi_ext.ir import nodes_of, repeated, substitute
 from topi_ext.machine.architecture import is_aarch64
-
-_WORD_BITS = 2 * HALF_BITS
 
 _NEON_BYTES = 16
 """Bytes of a NEON register."""
@@ -192,7 +198,7 @@ class _Lowering:
             vectors = self._neighbours(elements) or list(elements)
             order = [place * lanes + lane for lane in range(lanes) for place in range(count)]
             return tirx.reinterpret(vector_of("int32", lanes), tirx.Shuffle(vectors, order))
-        dtype, bits = "int32", _WORD_BITS // count
+        dtype, bits = "int32", WORD_BITS // count
         mask = tirx.const((1 << bits) - 1, dtype)
         words = None
         for place, element in enumerate(elements):
@@ -253,11 +259,12 @@ class _Lowering:
 
 
 def _whole_word(elements: Sequence[Any]) -> Any:
-    """The words that ``elements`` are :func:`halves_of`; None where they are none."""
+    """The words that ``elements`` are :func:`parts_of`; None where they are none."""
     low = elements[0]
-    if len(elements) != PAIR or not isinstance(low, tirx.Cast) or element_of(low.value) != "uint32":
+    if not isinstance(low, tirx.Cast) or element_of(low.value) != "uint32":
         return None
-    whole = all(map(structural_equal, elements, halves_of(low.value)))
+    parts = parts_of(low.value, element_of(low))
+    whole = len(parts) == len(elements) and all(map(structural_equal, elements, parts))
     return low.value if whole else None
 
 

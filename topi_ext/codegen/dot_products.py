@@ -8,10 +8,10 @@ instructions of it.
 from collections.abc import Sequence
 from typing import Any
 
+import tvm
 from tvm import tirx
 from tvm.ir import Call
 
-from topi_ext.codegen.bfloat16 import BITS
 from topi_ext.codegen.scalar_operations import lanes_of, scalar_operation, vector_of
 
 _NAME, _FITTING = "topi_ext.dot", "topi_ext.dot_of_fitting_pairs"
@@ -22,6 +22,8 @@ PAIR = 2
 
 HALF_BITS = 16
 """Bits of each of them."""
+
+WORD_BITS = PAIR * HALF_BITS
 
 scalar_operation(_NAME)
 scalar_operation(_FITTING)
@@ -59,12 +61,19 @@ def has_fitting_pairs(call: Call) -> bool:
     return bool(call.op.name == _FITTING)
 
 
-def word_of(low: Any, high: Any) -> Any:
-    """The word of uint32 whose lower and upper 16 bits these are."""
-    return low.astype("uint32") | (high.astype("uint32") << tirx.const(HALF_BITS, "uint32"))
+def word_of(*elements: Any) -> Any:
+    """The word of uint32 of two elements of 16 bits or four bytes, unsigned, the first one lowest."""
+    parts = [element.astype("uint32") for element in elements]
+    bits = WORD_BITS // len(parts)
+    word = parts[0]
+    for place, part in enumerate(parts[1:], 1):
+        word = word | (part << tirx.const(bits * place, "uint32"))
+    return word
 
 
-def halves_of(word: Any) -> list[Any]:
-    """Both elements of 16 bits of a word of uint32, the lower one first."""
-    halves = (word, word >> tirx.const(HALF_BITS, word.ty.dtype))
-    return [half.astype(vector_of(BITS, lanes_of(word))) for half in halves]
+def parts_of(word: Any, dtype: str) -> list[Any]:
+    """The elements of ``dtype`` of a word of uint32, or of a vector of them, the lowest first."""
+    bits = tvm.DataType(dtype).bits
+    starts = range(0, WORD_BITS, bits)
+    parts = (word >> tirx.const(start, word.ty.dtype) if start else word for start in starts)
+    return [part.astype(vector_of(dtype, lanes_of(word))) for part in parts]

@@ -6,7 +6,7 @@ from typing import Any
 from tvm import te, tirx
 
 from topi_ext.codegen.bfloat16 import BITS, rounded, widened
-from topi_ext.codegen.dot_products import PAIR, dot, halves_of, word_of
+from topi_ext.codegen.dot_products import PAIR, dot, parts_of, word_of
 from topi_ext.extents import is_one
 
 FEWEST_ROWS = 8
@@ -45,7 +45,7 @@ def pair_product(left: te.Tensor, right: te.Tensor) -> te.Tensor:
         *image, row, column = index
         first, second = (values(*own_place(values, image), row, pair * PAIR + place) for place in range(PAIR))
         both = [first, or_zero(pair * PAIR + 1, second)]
-        factors = halves_of(words(*own_place(words, image), pair, column))
+        factors = parts_of(words(*own_place(words, image), pair, column), BITS)
         return te.sum(dot([*map(widened, both)], [*map(widened, factors)], "float32"), axis=pair)
 
     return te.compute((*broadcast(left, right), rows, columns), element, name="pair_product")

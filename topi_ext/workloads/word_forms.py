@@ -32,6 +32,11 @@ _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this are float32, and so are all sums on the way to them."""
 
 
+def fits_float(products: int) -> bool:
+    """Whether float32 holds any sum of so many products of uint8 by int8."""
+    return products * _LARGEST_PRODUCT < _EXACT_IN_FLOAT
+
+
 class ByteWeight:
     """A constant weight with the outputs first, and what its elements of int8 allow, which is found once."""
 
@@ -97,7 +102,7 @@ def integer_form(
         worded = _words_of_rows(workload, WORD_BYTES)
     if worded is not None:
         return replace(worded, dtype="int8") if signed_words else worded
-    if taps * _LARGEST_PRODUCT < _EXACT_IN_FLOAT:
+    if fits_float(taps):
         return replace(plain, out_dtype="float32")
     return plain
 

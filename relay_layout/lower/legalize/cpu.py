@@ -19,6 +19,7 @@ from relay_layout.ir import (
     operator_name,
     shape_of,
 )
+from relay_layout.lower.legalize.byte_products import byte_product_call, multiplies_bytes
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import (
     call_compute,
@@ -106,6 +107,8 @@ def _products(target: CpuTarget) -> Legalizer:
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
         data, weight = call.args
+        if multiplies_bytes(call):
+            return byte_product_call(builder, call, target.processor)
         if not _is_dense(data, weight):
             if _is_by_pairs(call, target):
                 return call_compute(builder, pair_product, "matmul", data, weight)

@@ -23,6 +23,7 @@ from relay_layout.ir import (
 from relay_layout.layout import Layout
 from relay_layout.layout.transform import apply
 from relay_layout.lower.fusion.patterns import OPAQUE, PATTERN
+from relay_layout.lower.legalize.byte_products import byte_product_call, multiplies_bytes
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import call_compute
 from relay_layout.lower.legalize.default import default_call
@@ -83,6 +84,8 @@ def cuda_legalization_map(target: CudaTarget) -> dict[str, Legalizer]:
         return default_call(builder, call) if phased is None else phased
 
     def matmul(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
+        if multiplies_bytes(call):
+            return byte_product_call(builder, call)
         chosen = _dense(builder, call, target, packed)
         return default_call(builder, call) if chosen is None else chosen
 

@@ -18,12 +18,12 @@ from relay_layout.ir import (
     Expression,
     constant,
     constant_array,
-    dtype_of,
     is_static,
     operator_name,
     shape_of,
 )
 from relay_layout.layout.transform import apply
+from relay_layout.lower.legalize.byte_products import multiplies_bytes
 from relay_layout.lower.legalize.convolutions import (
     call_compute,
     constant_workload,
@@ -38,11 +38,6 @@ from topi_ext.workloads.word_forms import integer_form
 
 NAME = "conv2d_int8"
 """The name of the kernels' functions."""
-
-
-def multiplies_bytes(call: relax.Call) -> bool:
-    """Whether a product or a convolution is of uint8 by int8, and gives int32."""
-    return [dtype_of(each) for each in (*call.args, call)] == ["uint8", "int8", "int32"]
 
 
 class IntegerMutator(PyExprMutator):

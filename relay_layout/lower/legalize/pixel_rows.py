@@ -31,13 +31,13 @@ from relay_layout.ir import (
 )
 from relay_layout.lower.dynamic_shapes.run_time_extents import extent_variable
 from relay_layout.lower.fusion.patterns import INJECTIVE, PATTERN
+from relay_layout.lower.legalize.byte_products import multiplies_bytes
 from relay_layout.lower.legalize.convolutions import (
     call_form,
     constant_workload,
     has_dynamic_images,
     stored_weight,
 )
-from relay_layout.lower.legalize.integers import multiplies_bytes
 from relay_layout.lower.legalize.packed_matrices import PackedMatrices
 from relay_layout.lower.legalize.row_blocks import is_by_blocks
 from relay_layout.lower.row_mutator import RowMutator

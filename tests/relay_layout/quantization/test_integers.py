@@ -96,6 +96,23 @@ def test_rows_by_a_matrix_beyond_int8(tmp_path: Path) -> None:
     assert _reads_floats_once(report)
 
 
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize("points", [(0, 0), (128, 128), (3, 128), (128, 9), (7, 200)])
+def test_products_of_activations(activations: str, points: tuple[int, int], tmp_path: Path) -> None:
+    """Sums of either operand are added where the other one has a zero point."""
+    graph = QdqGraph(activations)
+    less = 128 if activations == "int8" else 0
+    left, right = (
+        graph.input(name, shape, zero_point=point - less)
+        for name, shape, point in zip("ab", [(2, 3, 9, 21), (3, 21, 18)], points, strict=True)
+    )
+    scaled = graph.node("MatMul", [left, right])
+    model = graph.model(graph.requantize(scaled, STEP))
+    (found,), (wanted,), _ = run_both(model, tmp_path)
+    assert steps_apart(found, wanted, STEP) == (0.0, 0.0)
+    assert len(np.unique(wanted)) > 20
+
+
 @pytest.mark.parametrize("layout", ["none", "NHWC", "NCHW8c"])
 def test_every_layout_gives_the_same_integers(tmp_path: Path, layout: str) -> None:
     """Scales and zero points follow the channels, also into blocks."""

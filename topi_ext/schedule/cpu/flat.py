@@ -260,12 +260,14 @@ def _groups(block: _Flat, lanes: int, begins: dict[Any, set[int]]) -> _Groups:
     """
     value = _without_loads(block.store.value)
     axes = block.spatial
+    # Threads share single vectors then, however few rows there are.
+    is_one_row = lies_as_result(block.node) and not depends_on_place(block.node)
     sizes = [fixed(axis.dom.extent) for axis in axes]
     groups: _Groups = []
     for place in reversed(range(len(axes))):
         axis, row = axes[place], groups[0] if groups else []
         outside, inside = (prod(size or 1 for size in part) for part in (sizes[:place], sizes[place:]))
-        few = place > 0 and outside < ENOUGH_ROWS and inside > MOST_OF_FEW
+        few = not is_one_row and place > 0 and outside < ENOUGH_ROWS and inside > MOST_OF_FEW
         alone = (
             not row or not sizes[place] or few or uses(value, axis.var) or _begins(block, row[0].var, begins)
         )

@@ -5,10 +5,13 @@ from math import ceil, lcm
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 
 from topi_ext.codegen.infinite_extremes import from_infinity
+from topi_ext.dtypes import DTYPE_BYTES
 from topi_ext.extents import size_of
+from topi_ext.indexing import WORD_BYTES
 from topi_ext.ir import holds, loads_of, nodes_of, uses
 from topi_ext.machine.processor import Processor, parallel_cycles
 from topi_ext.schedule.blocks import (
@@ -181,7 +184,10 @@ def _elementwise(sch: Schedule, block: SBlock, spatial: list[Any], how: Arrangem
             repeats = _may_repeat(sch, block) and not joined and not stays
             (overlap_tail if repeats else mark_remainder)(sch, outer)
     elif (size := size_of([sch.get(loop).extent for loop in spatial])) is not None and size > 1:
-        lanes = _whole_rows(sch, block, extent, how.lanes) if apart and extent is not None else how.lanes
+        if apart:
+            lanes = how.lanes if extent is None else _whole_rows(sch, block, extent, how.lanes)
+        else:
+            lanes = _narrow_lanes(sch, block, extent if len(spatial) > 1 else size, how.lanes)
         outer, vector = sch.split(sch.fuse(*spatial), [None, lanes])
         spatial = [outer]
         if size > lanes and size % lanes:
@@ -306,6 +312,19 @@ def _whole_rows(sch: Schedule, block: SBlock, extent: int, lanes: int) -> int:
         return along and all(index.same_as(row) for index, row in zip(outer, rows, strict=True))
 
     return whole if whole <= MAXIMUM_VECTOR and all(map(follows, loads_of(node.body))) else lanes
+
+
+def _narrow_lanes(sch: Schedule, block: SBlock, row: int | None, lanes: int) -> int:
+    """The length of vectors of a block in a ``row`` of elements, of ``lanes`` of four bytes.
+
+    It is as many times as long as elements are narrower, all of them on the way to the result, where that
+    divides the row.
+    """
+    store = sch.get(block).body
+    found = nodes_of(store, (TensorLoad, tirx.BufferStore, tirx.Cast, Call))
+    dtypes = (str((each.buffer if isinstance(each, tirx.BufferStore) else each.ty).dtype) for each in found)
+    longer = lanes * max(1, WORD_BYTES // max(DTYPE_BYTES.get(dtype, WORD_BYTES) for dtype in dtypes))
+    return longer if row is not None and row % longer == 0 else lanes
 
 
 def _may_repeat(sch: Schedule, block: SBlock) -> bool:

@@ -1,7 +1,8 @@
 """Products of two activations, such as attention's: a register tile of rows by vectors of columns.
 
 Products by constant weights are lowered as convolutions; here no operand can be packed at compile time.
-In bfloat16 the second operand is read in words of two rows (:mod:`topi_ext.compute.pair_product`).
+In bfloat16 the second operand is read in words of two rows (:mod:`topi_ext.compute.pair_product`), bytes in
+words of four (:mod:`topi_ext.compute.byte_product`).
 """
 
 from collections.abc import Sequence
@@ -56,8 +57,8 @@ MOST_VECTORS, MOST_ROWS = 4, 16
 
 
 class Product(ProcessorRule):
-    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, in float32, float64 or
-    bfloat16.
+    """Schedules ``C[..., m, n] = sum over k of A[..., m, k] * B[..., k, n]``, in float32, float64,
+    int32, bfloat16 or bytes.
     """
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
@@ -226,7 +227,8 @@ def _shared(sch: Schedule, batch: list[Any], row: Any) -> Any:
 def is_product(sch: Schedule, block: SBlock) -> bool:
     """Is a block a product whose second operand and result have the columns innermost?
 
-    It multiplies numbers of one type, or pairs of bfloat16 that lie in words of the second operand.
+    It multiplies numbers of one type, or pairs of bfloat16 or four bytes that lie in words of the second
+    operand.
     """
     if not is_reduction(sch, block):
         return False
@@ -246,7 +248,7 @@ def is_product(sch: Schedule, block: SBlock) -> bool:
 
 
 def _multiplies(added: Any, axes: Sequence[tirx.Var], dtype: str) -> bool:
-    """Is an element of a row multiplied by one of a column, or a pair of elements by a word?"""
+    """Is an element of a row multiplied by one of a column, or several by those of a word?"""
     row, column, depth = axes
     if is_dot(added):
         values, factors = ([_only_load(element) for element in side] for side in operands(added))
@@ -275,9 +277,11 @@ def _only_load(element: Any) -> Any:
 
 
 def multiplies_pairs(sch: Schedule, block: SBlock) -> bool:
-    """Does a block add dot products of pairs?"""
+    """Does a block add dot products of pairs of bfloat16?"""
     store = sch.get(block).body
-    return isinstance(store, tirx.BufferStore) and isinstance(store.value, tirx.Add) and is_dot(store.value.b)
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
+        return False
+    return is_dot(store.value.b) and str(store.buffer.dtype) == "float32"
 
 
 def _is_over(load: Any, last: tuple[Any, Any], axes: Sequence[tirx.Var]) -> bool:

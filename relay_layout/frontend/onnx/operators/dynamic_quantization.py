@@ -9,7 +9,13 @@ from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.onnx.operators import linear
 from relay_layout.frontend.values import Array, Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.quantization.run_time import Bytes, bytes_of, convolved_at_run_time, multiplied_at_run_time
+from relay_layout.quantization.run_time import (
+    Bytes,
+    bytes_of,
+    convolved_at_run_time,
+    multiplied_at_run_time,
+    multiplied_bytes,
+)
 from relay_layout.quantization.weights import centred_weight
 
 _LARGEST = 255.0
@@ -52,6 +58,12 @@ def _matrix_product(node: Node) -> Value:
     if rows:
         column = node.reshaped(points[0], [*shape_of(points[0]), 1])
         points[0] = node.emit(node.expression(column), "column")
+    if min(len(shape_of(left)), len(shape_of(right))) > 1 and isinstance(shape_of(left)[-1], int):
+        first, second = (
+            bytes_of(node.expression(side), None if point is None else node.expression(point), node.emit)
+            for side, point in zip((left, right), points, strict=True)
+        )
+        return multiplied_bytes(first, second, node.emit)
     operands = [_less(node, left, points[0]), _less(node, right, points[1])]
     return relax.op.matmul(*operands, out_dtype="int32")
 

@@ -117,6 +117,18 @@ CASES: dict[str, dict[str, Any]] = {
         **_integers("y = MatMulInteger(x, w, p, q)", _bytes(3, 6)),
         "inputs": {"x": _bytes(3, 6), "w": _MATRIX, "p": np.array(9, "uint8"), "q": np.array(5, "uint8")},
     },
+    "matmul_of_images": {
+        **_integers("y = MatMulInteger(x, w)", _bytes(2, 3, 6)),
+        "inputs": {"x": _bytes(2, 3, 6), "w": _bytes(2, 6, 5)},
+    },
+    "matmul_of_activations_by_columns": {
+        **_integers("y = MatMulInteger(x, w, p, q)", _bytes(3, 6)),
+        "inputs": {"x": _bytes(3, 6), "w": _MATRIX, "p": np.array(9, "uint8"), "q": _POINTS},
+    },
+    "matmul_of_activations_of_int8": {
+        **_integers("y = MatMulInteger(x, w)", _bytes(3, 6, dtype="int8")),
+        "inputs": {"x": _bytes(3, 6, dtype="int8"), "w": _bytes(6, 5, dtype="int8")},
+    },
     "network": {
         "nodes": (
             "a, s, z = DynamicQuantizeLinear(x)  i = ConvInteger <pads=[1, 1, 1, 1]> (a, w, z, q)"

@@ -58,6 +58,7 @@ def repeated(*times: int) -> Compute:
         (topi.nn.relu, [(2, 16, 5)], [160]),
         (topi.add, [(2, 16, 5), (2, 16, 5)], [160]),
         (lambda x, y: topi.add(x, y[0]), [(2, 16, 5), (1,)], [160]),
+        (topi.nn.relu, [(2, 14, 96, 200)], [537600]),
         (topi.nn.relu, [(2, 3, 5)], [2, 3, 5]),
         (topi.nn.relu, [(2, 3, 16)], [2, 3, 16]),
         (topi.add, [(2, 3, 5), (2, 1, 1)], [2, 15]),
@@ -82,7 +83,7 @@ def repeated(*times: int) -> Compute:
         (lambda x: topi.sum(x, 3), [(2, 8, 3, 5)], [2, 8, 3, 5]),
     ],
     ids=[
-        *("one", "two", "scalar", "seen", "vectors", "image", "slice", "broadcast"),
+        *("one", "two", "scalar", "few-long-rows", "seen", "vectors", "image", "slice", "broadcast"),
         *("transposed", "triangle", "batch", "odd", "row", "empty", "ones"),
         *("repeats", "repeats-within", "repeated-rows", "repeated-short-rows", "repeats-of-a-batch"),
         *("channels", "volumes", "several", "whole vectors", "along rows"),
@@ -120,7 +121,7 @@ def test_means_over_channels(shape: tuple[int, ...]) -> None:
     check_loops([data], mean_of_channels, data.mean(1, keepdims=True), False)
 
 
-@pytest.mark.parametrize("shape", [(2, 160, 14, 14), (3, 16, 7, 7), (8, 5, 4, 12)])
+@pytest.mark.parametrize("shape", [(2, 160, 14, 14), (3, 16, 7, 7), (8, 5, 4, 12), (2, 14, 96, 200)])
 def test_vectors_of_images_that_they_divide(shape: tuple[int, ...]) -> None:
     """Elements are not put into a vector one by one."""
     target = target_for("znver5")

@@ -20,6 +20,7 @@ from tvm.target import Target
 from tvm_ffi import structural_equal
 
 from topi_ext.compute.interpolation import interpolate
+from topi_ext.ir import nodes_of
 from topi_ext.schedule.cpu.loops import LoopNest
 
 TARGET = target_for(host_cpus()[-1])
@@ -34,6 +35,29 @@ either = pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symb
 def test_elementwise(shape: tuple[int, ...], symbolic: bool) -> None:
     data = data_of(*shape)
     check_loops([data], lambda x: topi.nn.relu(topi.add(x, 1.0)), np.maximum(data + 1, 0), symbolic)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "compute", "lanes"),
+    [
+        ("uint8", (4, 64, 15), topi.add, 64),
+        ("bool", (4, 64, 15), topi.logical_xor, 64),
+        ("int16", (4, 64, 15), topi.add, 32),
+        ("uint8", (4, 64, 80), topi.add, 16),
+        ("uint8", (4, 64, 15), lambda x, y: topi.add(x.astype("int32"), y.astype("int32")), 16),
+        ("int64", (4, 64, 15), topi.add, 16),
+    ],
+    ids=["bytes", "truths", "halves", "rows", "widened", "long"],
+)
+def test_vectors_of_narrow_elements_are_longer(
+    dtype: str, shape: tuple[int, ...], compute: Callable[..., te.Tensor], lanes: int
+) -> None:
+    """Unless they would cross the ends of rows."""
+    tensors = [te.placeholder(shape, dtype, name) for name in "ab"]
+    func = prim_func([*tensors, compute(*tensors)])
+    scheduled = scheduled_by(LoopNest(), func, target_for("x86-64-v4")).mod["main"]
+    found = nodes_of(scheduled.body, tirx.For)
+    assert [int(loop.extent) for loop in found if loop.kind == tirx.ForKind.VECTORIZED] == [lanes]
 
 
 @either
