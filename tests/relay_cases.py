@@ -19,7 +19,7 @@ import tvm_ffi
 
 import relay_layout
 from relay_layout.relay import transform
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import Module, print_text, read_json, read_text
 

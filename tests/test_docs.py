@@ -22,7 +22,7 @@ from relay_layout.errors import InputError
 from relay_layout.frontend.onnx import operators
 from relay_layout.ops import TABLE
 from relay_layout.relay.callbacks import reset
-from relay_layout.relay.mixed_precision import MIXED
+from relay_layout.relay.registries.mixed_precision import MIXED
 from relay_layout.report import schema as report_schema
 from relay_layout.verify.meanings import MEANINGS
 from scripts import operator_table

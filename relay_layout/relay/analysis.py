@@ -11,7 +11,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import is_static, relax_functions
 from relay_layout.layout import Layout
-from relay_layout.relay.exporting import body_to_tree, function_to_tree
+from relay_layout.relay.exporting.module import body_to_tree, function_to_tree
 from relay_layout.relay.expression import TupleWrapper
 from relay_layout.relay.missing import refuser
 from relay_layout.relay.syntax import children, free_variables, post_order, relay_types, tree

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.exporting import body_to_tree, function_to_tree, to_tree
+from relay_layout.relay.exporting.module import body_to_tree, function_to_tree, to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.kind import Kind

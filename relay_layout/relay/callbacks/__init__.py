@@ -8,7 +8,7 @@ import numpy as np
 from relay_layout.errors import LayoutError
 from relay_layout.layout import Layout
 from relay_layout.relay.entered import Entered
-from relay_layout.relay.registries import Callback, Registry
+from relay_layout.relay.registries.registry import Callback, Registry
 
 CONVERT = Registry("convert layout", ("attrs", "inputs", "tinfos", "desired_layouts"), LayoutError)
 ALTER = Registry("alter layout", ("attrs", "inputs", "tinfos", "out_type"), LayoutError)

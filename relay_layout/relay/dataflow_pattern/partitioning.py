@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.attributes import plain
 from relay_layout.relay.dataflow_pattern.groups import Group, find_groups
 from relay_layout.relay.dataflow_pattern.matching import Pattern
 from relay_layout.relay.expression import Function
+from relay_layout.relay.registries.asking import ask
 from relay_layout.relay.syntax import children, post_order, relay_types, tree
 from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.relay.trees.rebuilding import with_children, with_new_operands

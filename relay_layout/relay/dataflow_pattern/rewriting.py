@@ -6,10 +6,10 @@ from typing import Any
 import tvm
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.asking import ask
 from relay_layout.relay.dataflow_pattern.groups import find_groups
 from relay_layout.relay.dataflow_pattern.patterns import DFPattern
 from relay_layout.relay.expression import as_expression
+from relay_layout.relay.registries.asking import ask
 from relay_layout.relay.syntax import post_order, tree
 from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.relay.trees.rebuilding import with_new_operands

@@ -10,10 +10,10 @@ from tvm import relax, te
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Expression
-from relay_layout.relay.asking import ask
 from relay_layout.relay.importing.types import show, to_relax, to_relay
 from relay_layout.relay.operators import OPEN, TABLE, Attributes, carried
 from relay_layout.relay.operators.operator import Operator, Scope
+from relay_layout.relay.registries.asking import ask
 from relay_layout.relay.syntax.lexer import OPERATOR_NAME
 from relay_layout.relay.syntax.relay_types import RelayType, TensorType, TupleType
 from relay_layout.relay.syntax.tree import OperatorName

@@ -32,8 +32,8 @@ _HOMES = {
         "callbacks",
     ),
     **dict.fromkeys(("register", "register_compute"), "functions.registration"),
-    "register_legalize": "legalization",
-    "register_mixed_precision_conversion": "mixed_precision",
+    "register_legalize": "registries.legalization",
+    "register_mixed_precision_conversion": "registries.mixed_precision",
 }
 
 _find: Callable[[str], Any] = _namespace(__name__, "")[0]

@@ -7,7 +7,7 @@ import tvm
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import with_main
-from relay_layout.relay.exporting import function_to_tree
+from relay_layout.relay.exporting.module import function_to_tree
 from relay_layout.relay.expression import Function, to_relax_function
 from relay_layout.relay.syntax import relay_types, tree
 from relay_layout.relay.trees.rebuilding import bind

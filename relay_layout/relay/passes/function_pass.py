@@ -8,8 +8,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import function_attributes, rebuild_functions
-from relay_layout.relay.asking import ask
 from relay_layout.relay.expression import to_relax_function
+from relay_layout.relay.registries.asking import ask
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.trees.matchable import as_matchable
 from relay_layout.verify import verify_module

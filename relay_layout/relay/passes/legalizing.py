@@ -11,7 +11,7 @@ from relay_layout.ir import Expression, dtype_of, operator_name, visit_functions
 from relay_layout.relay.expression import as_expression
 from relay_layout.relay.operators import TABLE, carried, complete, relay_form
 from relay_layout.relay.passes.function_pass import function_pass
-from relay_layout.relay.registries import Registry
+from relay_layout.relay.registries.registry import Registry
 from relay_layout.relay.syntax import tree
 from relay_layout.relay.trees.rebuilding import rebuilt
 

@@ -28,15 +28,15 @@ from relay_layout.ir import (
 )
 from relay_layout.relay.importing.operation import reason
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.mixed_precision import (
+from relay_layout.relay.operators import relay_form
+from relay_layout.relay.operators.operator import Exported
+from relay_layout.relay.registries.mixed_precision import (
     DTYPES,
     MIXED_PRECISION_ALWAYS,
     MIXED_PRECISION_FOLLOW,
     decide,
     is_known,
 )
-from relay_layout.relay.operators import relay_form
-from relay_layout.relay.operators.operator import Exported
 from relay_layout.relay.syntax import tree
 
 WIDE = "float32"

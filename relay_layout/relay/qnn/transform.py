@@ -4,9 +4,9 @@ import tvm
 from tvm import relax
 
 from relay_layout.ir import operator_name
-from relay_layout.relay.legalization import QNN_CANONICALIZE, QNN_LEGALIZE
 from relay_layout.relay.operators import decompose
 from relay_layout.relay.passes.legalizing import legalizing
+from relay_layout.relay.registries.legalization import QNN_CANONICALIZE, QNN_LEGALIZE
 
 
 def CanonicalizeOps() -> tvm.transform.Pass:

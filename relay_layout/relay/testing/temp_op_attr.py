@@ -9,8 +9,8 @@ from typing import Any
 
 from relay_layout.errors import ModelError
 from relay_layout.relay.callbacks import ALTER, CONVERT, INFER
-from relay_layout.relay.legalization import LEGALIZATIONS
-from relay_layout.relay.mixed_precision import MIXED
+from relay_layout.relay.registries.legalization import LEGALIZATIONS
+from relay_layout.relay.registries.mixed_precision import MIXED
 
 _REGISTRIES = {
     "FTVMAlterOpLayout": ALTER,

@@ -16,9 +16,7 @@ from relay_layout.errors import ModelError
 from relay_layout.layout_request import LayoutRequest
 from relay_layout.relay.callbacks import LayoutConfig
 from relay_layout.relay.callbacks.conventions import check_desired
-from relay_layout.relay.legalization import LEGALIZATIONS
 from relay_layout.relay.missing import refuser
-from relay_layout.relay.mixed_precision import DTYPES
 from relay_layout.relay.passes.batch import change_batch
 from relay_layout.relay.passes.casts import canonicalize_casts
 from relay_layout.relay.passes.divisions import divisions_to_products
@@ -40,6 +38,8 @@ from relay_layout.relay.passes.mixed_precision import to_mixed_precision
 from relay_layout.relay.passes.parallel_calls import combine_parallel
 from relay_layout.relay.passes.scale_axis import fold_scale_axis
 from relay_layout.relay.passes.views import merge_views
+from relay_layout.relay.registries.legalization import LEGALIZATIONS
+from relay_layout.relay.registries.mixed_precision import DTYPES
 from relay_layout.relay.transform import mixed_precision
 from relay_layout.relay.transform.normal_forms import (
     AnnotateSpans,

@@ -1,6 +1,6 @@
 """Relay's categories of operators for ``ToMixedPrecision``: ``relay.transform.mixed_precision``."""
 
-from relay_layout.relay.mixed_precision import (
+from relay_layout.relay.registries.mixed_precision import (
     DEFAULT_ALWAYS_LIST,
     DEFAULT_FOLLOW_LIST,
     DEFAULT_NEVER_LIST,

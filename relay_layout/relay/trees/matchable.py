@@ -5,7 +5,7 @@ from typing import Any
 from tvm import relax
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.exporting import body_to_tree, function_to_tree
+from relay_layout.relay.exporting.module import body_to_tree, function_to_tree
 from relay_layout.relay.expression import as_expression
 from relay_layout.relay.syntax import post_order, relay_types, tree
 from relay_layout.relay.trees.rebuilding import rebuilt

@@ -12,7 +12,7 @@ from tvm import relax
 import relay_layout
 from relay_layout.errors import LayoutError
 from relay_layout.relay import callbacks, transform
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import decompose
 from relay_layout.relay.syntax import Call, Constant, TensorType, print_text, read_text

@@ -6,7 +6,7 @@ import tvm
 import tvm_ffi
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import (
     Call,

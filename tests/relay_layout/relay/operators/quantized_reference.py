@@ -6,7 +6,7 @@ import numpy as np
 import tvm_ffi
 from relay_harness import execute, program
 
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import print_text, read_text
 

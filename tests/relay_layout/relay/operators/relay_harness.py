@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.operators import decompose
 from relay_layout.relay.syntax import print_text, read_text

@@ -5,7 +5,7 @@ import pytest
 from relay_harness import evaluate, imported, program
 
 from relay_layout.errors import RelayLayoutError
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import print_text, read_text
 

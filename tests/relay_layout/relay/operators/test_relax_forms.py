@@ -9,7 +9,7 @@ from relay_harness import execute
 from tvm import relax, tirx
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import print_text, read_text
 

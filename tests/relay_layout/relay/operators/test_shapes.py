@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from relay_layout import relay
 from relay_layout.errors import InputError, ModelError
 from relay_layout.layout.transform import apply
-from relay_layout.relay.exporting import to_tree
+from relay_layout.relay.exporting.module import to_tree
 from relay_layout.relay.importing import from_tree
 from relay_layout.relay.syntax import module_of_expression, print_text, read_text, relay_types, tree
 

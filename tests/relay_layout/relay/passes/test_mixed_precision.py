@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_layout import relay
 from relay_layout.errors import ModelError, RelayLayoutWarning
-from relay_layout.relay import mixed_precision as categories
+from relay_layout.relay.registries import mixed_precision as categories
 from relay_layout.relay.transform import FoldConstant, ToMixedPrecision
 
 HALVES = ("float16", "bfloat16")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.registries import Callback, Registry
+from relay_layout.relay.registries.registry import Callback, Registry
 from relay_layout.relay.syntax import tree
 
 MIXED_PRECISION_ALWAYS = 0

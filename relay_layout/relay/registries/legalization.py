@@ -3,7 +3,7 @@
 from typing import Any
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.registries import Callback, Registry
+from relay_layout.relay.registries.registry import Callback, Registry
 
 _ARGUMENTS = ("attrs", "inputs", "types")
 

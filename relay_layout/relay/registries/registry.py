@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from relay_layout.errors import RelayLayoutError
-from relay_layout.relay.asking import ask
 from relay_layout.relay.operators import TABLE, did_you_mean
+from relay_layout.relay.registries.asking import ask
 
 Callback = TypeVar("Callback", bound=Callable[..., Any])
 

@@ -9,8 +9,8 @@ from tvm import relax
 
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant_array, relax_functions
+from relay_layout.relay.exporting.layout_names import named_transforms
 from relay_layout.relay.importing.types import to_relay
-from relay_layout.relay.layout_names import named_transforms
 from relay_layout.relay.operators import changed, relay_form
 from relay_layout.relay.syntax import tree
 

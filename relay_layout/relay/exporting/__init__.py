@@ -1,0 +1,1 @@
+"""Relax modules to Relay's syntax tree."""

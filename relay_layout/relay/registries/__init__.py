@@ -1,0 +1,1 @@
+"""What callers register for operators, and how their functions are asked."""
