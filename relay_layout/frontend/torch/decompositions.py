@@ -9,7 +9,7 @@ from torch._decomp import decomposition_table
 
 from relay_layout.frontend.torch.checks import without_checks
 from relay_layout.frontend.torch.complex_numbers import windows
-from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers
+from relay_layout.frontend.torch.complex_numbers.rewriting import in_real_numbers, is_complex
 from relay_layout.frontend.torch.converters import is_convertible
 from relay_layout.frontend.torch.graphs import all_nodes
 from relay_layout.frontend.torch.operators import resizing
@@ -83,13 +83,20 @@ def apart(program: Any, label: str) -> Any:
     if in_real_numbers(program, label):
         program = _decomposed(program, rules)
     for _ in range(_MOST_ROUNDS):
-        called = {node.target for node in all_nodes(program) if node.op == "call_function"}
-        lacking = {one for one in called if not is_convertible(getattr(one, "__name__", ""))}
+        lacking = set(_without_converters(program))
         further = {one: decomposition_table[one] for one in lacking & {*decomposition_table}}
         if not further:
             break
         program = _by(program, _with_rules({**table, **further}))
     return program
+
+
+def _without_converters(program: Any) -> Iterator[Any]:
+    """Operations to be taken apart: complex tensors that are left are computed before the program runs."""
+    for node in all_nodes(program):
+        name = getattr(node.target, "__name__", "")
+        if node.op == "call_function" and not is_convertible(name) and not is_complex(node):
+            yield node.target
 
 
 def _decomposed(program: Any, table: dict[Any, Rule]) -> Any:

@@ -16,8 +16,8 @@ from relay_layout.frontend.operators.convolving import (
     TRANSPOSED_BY_RANK,
     ConvolutionOperator,
 )
+from relay_layout.frontend.operators.matrices import of_matrices
 from relay_layout.frontend.operators.sliding_windows import Window
-from relay_layout.frontend.operators.square_matrices import of_square_matrices
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
 from relay_layout.ir import Extent, is_static
 from topi_ext.compute.determinants import determinants
@@ -204,21 +204,21 @@ def _einsum(node: Node) -> Value:
 
 def _determinant(node: Node) -> Value:
     """The determinant of each matrix of [..., N, N]."""
-    return _of_square_matrices(node, determinants, "takes the determinant of")
+    return _of_matrices(node, determinants, "takes the determinant of")
 
 
 def inverse(node: Node) -> Value:
     """The inverse of each matrix of [..., N, N], an operator of com.microsoft."""
-    return _of_square_matrices(node, inverses, "inverts")
+    return _of_matrices(node, inverses, "inverts")
 
 
-def _of_square_matrices(node: Node, compute: Callable[[Any], Any], verb: str) -> Any:
+def _of_matrices(node: Node, compute: Callable[[Any], Any], verb: str) -> Any:
     shape = shape_of(node.input(0))
     if len(shape) < 2 or not node.requirements.assume_equal(*shape[-2:]):
         raise Unsupported(f"{verb} {written(shape)}, which is no square matrix")
     if not dtype_of(node.input(0)).startswith("float"):
         raise Unsupported(f"{verb} {dtype_of(node.input(0))}, which is not supported: cast it to float32")
-    return of_square_matrices(node.builder, compute, node.tensor(0))[0]
+    return of_matrices(node.builder, compute, node.tensor(0))[0]
 
 
 CONVERTERS: dict[str, Converter] = {

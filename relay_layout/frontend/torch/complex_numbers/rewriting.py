@@ -54,7 +54,7 @@ def _dependent(program: Any) -> list[Any]:
     return [node for node in program.graph.nodes if node.op == "call_function" and node in found]
 
 
-def _is_complex(node: Any) -> bool:
+def is_complex(node: Any) -> bool:
     """Whether a node is complex, or a list in which a tensor is."""
     values = tree_leaves(node.meta.get("val"))
     return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
@@ -63,14 +63,14 @@ def _is_complex(node: Any) -> bool:
 def _check_border(program: Any, label: str) -> None:
     named = set(input_names(program))
     for node in program.graph.nodes:
-        if node.name in named and _is_complex(node):
+        if node.name in named and is_complex(node):
             raise ModelError(
                 f"{label}: input '{node.name}' is complex, which is not supported; make the input "
                 "view_as_real of it, and begin with view_as_complex"
             )
         if node.op == "output":
             for place, value in enumerate(node.args[0]):
-                if isinstance(value, torch.fx.Node) and _is_complex(value):
+                if isinstance(value, torch.fx.Node) and is_complex(value):
                     raise ModelError(
                         f"{label}: output {place} (node '{value.name}') is complex, which is not supported; "
                         "return view_as_real of it"
@@ -93,7 +93,7 @@ class _Rewriter:
         """Makes real what is complex of a node's operands and results."""
         if node.target is aten.select.int and node.args[0] in self._viewed:
             self._select(node)
-        elif any(map(_is_complex, (node, *node.all_input_nodes))):
+        elif any(map(is_complex, (node, *node.all_input_nodes))):
             self.changed = True
             with self._graph.inserting_before(node):
                 self._replace(node)
@@ -116,7 +116,7 @@ class _Rewriter:
                 f"{getattr(node.target, '__name__', node.target)} of complex numbers is not supported; "
                 "compute with their real and imaginary parts"
             )
-        if _is_complex(node):
+        if is_complex(node):
             self._values[node] = result
             return
         if node.target is aten.view_as_real.default:
@@ -125,7 +125,7 @@ class _Rewriter:
 
     def _value(self, leaf: Any) -> Any:
         """An argument, with a Pair where it is complex."""
-        if not isinstance(leaf, torch.fx.Node) or not _is_complex(leaf):
+        if not isinstance(leaf, torch.fx.Node) or not is_complex(leaf):
             return leaf
         if leaf not in self._values:
             # Of a constant, which PyTorch computes later. A conjugate is one in name until it is resolved.

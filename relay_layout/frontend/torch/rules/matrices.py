@@ -1,4 +1,4 @@
-"""Inverses, factors and solutions for square matrices, by PyTorch's operations that check nothing."""
+"""Inverses, factors and solutions for matrices, by PyTorch's operations that check nothing."""
 
 from typing import Any
 
@@ -45,14 +45,49 @@ def _solution_by_cholesky(columns: Tensor, factor: Tensor, upper: bool = False) 
     return torch.linalg.solve_triangular(lower.mT, inner, upper=True)
 
 
+def _inverse_by_cholesky(factor: Tensor, upper: bool = False) -> Tensor:
+    one = torch.eye(factor.shape[-1], dtype=factor.dtype)
+    return torch.cholesky_solve(one.expand(factor.shape), factor, upper=upper)
+
+
+def _symmetric(matrix: Tensor, UPLO: str = "L", compute_v: bool = True) -> tuple[Tensor, Tensor]:
+    """The eigenvalues of what one triangle says, in rising order, and their vectors.
+
+    They are singular values once so much is added to the diagonal that no eigenvalue is below zero.
+    """
+    lower = matrix.mT if UPLO.upper() == "U" else matrix
+    wide = (lower.tril() + lower.tril(-1).mT).to(torch.float64)
+    added = wide.abs().sum(-1).amax(-1)
+    moved = wide + added[..., None, None] * torch.eye(matrix.shape[-1], dtype=torch.float64)
+    _, values, vectors = aten._linalg_svd(moved, False, compute_v)
+    found = (values - added.unsqueeze(-1)).flip(-1).to(matrix.dtype)
+    return found, vectors.mT.flip(-1).to(matrix.dtype) if compute_v else matrix.new_empty(0)
+
+
+def _pseudo_inverse(
+    matrix: Tensor, *, atol: Tensor | None = None, rtol: Tensor | None = None, hermitian: bool = False
+) -> Tensor:
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    least = torch.zeros((), dtype=values.dtype) if atol is None else atol
+    if rtol is None:
+        usual = torch.finfo(matrix.dtype).eps * max(matrix.shape[-2:])
+        rtol = torch.where(least > 0, 0.0, usual)
+    least = torch.maximum(least, rtol * values[..., 0]).to(values.dtype).unsqueeze(-1)
+    inverted = torch.where(values > least, 1 / values, 0)
+    return right.mT @ (inverted.unsqueeze(-1) * left.mT)
+
+
 RULES: dict[Any, Rule] = {
+    aten._linalg_eigh.default: _symmetric,
     aten._linalg_solve_ex.default: _solution,
     aten.cholesky.default: _cholesky_unchecked,
+    aten.cholesky_inverse.default: _inverse_by_cholesky,
     aten.cholesky_solve.default: _solution_by_cholesky,
     aten.inverse.default: _inverse_unchecked,
     aten.linalg_cholesky.default: _cholesky_unchecked,
     aten.linalg_inv.default: _inverse_unchecked,
     aten.linalg_lu_factor.default: _factors_unchecked,
+    aten.linalg_pinv.atol_rtol_tensor: _pseudo_inverse,
     aten.linalg_solve.default: _solution_unchecked,
 }
 """By operation."""

@@ -21,6 +21,21 @@ def _kth_value(value: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> A
     return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
 
 
+def _median_of_numbers(value: Tensor) -> Tensor:
+    return _median_of_numbers_along(value.flatten())[0]
+
+
+def _median_of_numbers_along(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not value.ndim:
+        return value.clone(), torch.zeros((), dtype=torch.int64)
+    # NaN come last.
+    ordered = torch.sort(value, dim=dim)
+    numbers = (value == value).to(COUNTED).sum(dim, keepdim=True)
+    middle = torch.div(numbers - 1, 2, rounding_mode="floor").clamp_min(0).to(torch.int64)
+    found, place = (one.gather(dim, middle) for one in ordered)
+    return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
+
+
 def _search_sorted(
     edges: Tensor,
     value: Tensor,
@@ -44,6 +59,8 @@ def _search_sorted(
 RULES: dict[Any, Rule] = {
     aten.sort.stable: _stable_sort,
     aten.kthvalue.default: _kth_value,
+    aten.nanmedian.default: _median_of_numbers,
+    aten.nanmedian.dim: _median_of_numbers_along,
     aten.searchsorted.Tensor: _search_sorted,
 }
 """By operation."""

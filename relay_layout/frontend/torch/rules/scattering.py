@@ -40,9 +40,26 @@ def _strided_scatter(
     return value.flatten().scatter(0, places.flatten(), source.flatten()).view(value.shape)
 
 
+def _index_reduce(
+    value: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    if not value.ndim:
+        return NotImplemented
+    spread = index.view([-1 if axis == dim % value.ndim else 1 for axis in range(value.ndim)])
+    return value.scatter_reduce(dim, spread.expand(source.shape), source, reduce, include_self=include_self)
+
+
+def _put(value: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Places are counted along all elements in a row."""
+    places = (index.flatten(),)
+    return value.flatten().index_put(places, source.flatten(), accumulate).view(value.shape)
+
+
 RULES: dict[Any, Rule] = {
     aten.masked_scatter.default: _masked_scatter,
     aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.index_reduce.default: _index_reduce,
+    aten.put.default: _put,
     aten.as_strided_scatter.default: _strided_scatter,
 }
 """By operation."""

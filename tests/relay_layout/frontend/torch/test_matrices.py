@@ -59,6 +59,64 @@ def _positive(x: torch.Tensor) -> torch.Tensor:
     return x @ x.mT + torch.eye(4, dtype=x.dtype)
 
 
+def of_any_matrices() -> Functions:
+    """Signs of singular vectors are anyone's, so that only products of them are compared."""
+
+    def together(left: torch.Tensor, values: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        count = values.shape[-1]
+        return (left[..., :count] * values.unsqueeze(-2)) @ right[..., :count, :]
+
+    def orthogonal(full: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+        def products(x: torch.Tensor) -> torch.Tensor:
+            left, _, right = torch.linalg.svd(x, full_matrices=full)
+            return torch.cat([(left.mT @ left).flatten(1), (right @ right.mT).flatten(1)], 1)
+
+        return products
+
+    def symmetric(x: torch.Tensor) -> torch.Tensor:
+        values, vectors = torch.linalg.eigh(x @ x.mT - 1)
+        return torch.cat([(vectors * values.unsqueeze(-2)) @ vectors.mT, vectors.mT @ vectors], 1)
+
+    return {
+        "together": lambda x: together(*torch.linalg.svd(x)),
+        "all directions": orthogonal(True),
+        "those of values": orthogonal(False),
+        "singular values": torch.linalg.svdvals,
+        "rank": torch.linalg.matrix_rank,
+        "nuclear norm": lambda x: torch.linalg.norm(x, "nuc", dim=(-2, -1)),
+        "pseudo-inverse": torch.linalg.pinv,
+        "coarse pseudo-inverse": lambda x: torch.linalg.pinv(x, rtol=0.5),
+        "pseudo-inverse beyond a number": lambda x: torch.linalg.pinv(x, atol=0.1),
+        "eigenvectors": symmetric,
+        "eigenvalues": lambda x: torch.linalg.eigvalsh(x @ x.mT - 1),
+        "eigenvalues of upper triangles": lambda x: torch.linalg.eigvalsh((x @ x.mT).triu(), UPLO="U"),
+    }
+
+
+@pytest.mark.parametrize("name", of_any_matrices())
+def test_singular_values(name: str, tmp_path: Path) -> None:
+    operation = of_any_matrices()[name]
+    x = torch.randn(3, 4, 3)
+    x[1], x[2, :, 1] = 0, x[2, :, 0]
+    model = Every({"tall": operation, "wide": lambda x: operation(x.mT)}).eval()
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_orthogonal_factors(tmp_path: Path) -> None:
+    model = Every(
+        {
+            "reduced": lambda x: torch.cat(torch.linalg.qr(x), 1),
+            "complete": lambda x: torch.linalg.qr(x, "complete").Q,
+            "upper": lambda x: torch.linalg.qr(x, "complete").R,
+            "upper alone": lambda x: torch.linalg.qr(x, "r").R,
+            "wide": lambda x: torch.cat(torch.linalg.qr(x.mT), 2),
+            "by a root": lambda x: torch.cholesky_inverse(torch.linalg.cholesky(_positive(x))),
+        }
+    ).eval()
+    x = torch.randn(2, 4, 3)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_operations(dtype: torch.dtype, tmp_path: Path) -> None:
     model, x = Every(operations(dtype)).eval(), torch.randn(2, 4, 4).to(dtype)

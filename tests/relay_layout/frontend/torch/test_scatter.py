@@ -64,6 +64,35 @@ def test_writing_to_open_extents(tmp_path: Path) -> None:
         assert_agrees(session, model, (torch.randn(size),), str(size))
 
 
+SPREAD = torch.tensor([0, 2, 0])
+
+
+def test_rows_combined_by_an_index(tmp_path: Path) -> None:
+    ways = [(reduce, own) for reduce in ("prod", "mean", "amax", "amin") for own in (True, False)]
+    model = Every(
+        {
+            f"{reduce} {own}": lambda x, reduce=reduce, own=own: x.index_reduce(
+                -2, SPREAD, x * 2, reduce, include_self=own
+            )
+            for reduce, own in ways
+        }
+    ).eval()
+    x = torch.randn(2, 3, 4)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
+def test_elements_put_in_a_row(tmp_path: Path) -> None:
+    values = torch.tensor([1.0, 2.0, 3.0])
+    model = Every(
+        {
+            "put": lambda x: x.put(torch.tensor([[0, 5, -1]]), values.view(1, 3)),
+            "added": lambda x: x.put(torch.tensor([0, 0, 5]), values, accumulate=True),
+        }
+    ).eval()
+    x = torch.randn(2, 3)
+    assert_agrees(session_of(model, tmp_path, (x,)), model, (x,))
+
+
 def on_diagonal(x: torch.Tensor, offset: int, *dims: int) -> torch.Tensor:
     """``x`` with the same elements of itself, reversed, on one of its diagonals."""
     return torch.diagonal_scatter(x, x.diagonal(offset, *dims).flip(-1), offset, *dims)

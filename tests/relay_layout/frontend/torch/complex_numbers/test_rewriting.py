@@ -42,6 +42,15 @@ def test_rotary_positions_of_any_length(tmp_path: Path) -> None:
         assert_agrees(session, model, (own,), str(own.shape))
 
 
+def test_rotary_positions_that_the_program_makes(tmp_path: Path) -> None:
+    def rotated(x: torch.Tensor) -> torch.Tensor:
+        turns = torch.polar(torch.ones(3), torch.arange(3) * 0.1)
+        return torch.view_as_real(torch.view_as_complex(x) * turns)
+
+    model = Every({"rotated": rotated}).eval()
+    assert_agrees(session_of(model, tmp_path, (X,)), model, (X,))
+
+
 def test_parts_are_taken_without_joining_them() -> None:
     model = Every({"parts": lambda x: torch.fft.rfft(x).real + torch.fft.rfft(x).imag})
     called = [node.target for node in rewritten(model, (X,)).graph.nodes]

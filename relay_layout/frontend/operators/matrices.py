@@ -1,4 +1,4 @@
-"""What is computed of each matrix of a tensor [..., N, N]."""
+"""What is computed of each matrix of a tensor [..., R, C]."""
 
 from collections.abc import Callable
 from math import prod
@@ -9,10 +9,10 @@ from tvm import relax
 from relay_layout.ir import Expression, shape_of
 
 
-def of_square_matrices(
+def of_matrices(
     builder: Any, compute: Callable[..., Any], data: Expression, *others: Expression
 ) -> list[Expression]:
-    """The results of ``compute``, which takes matrices [M, N, N], for all those of ``data``.
+    """The results of ``compute``, which takes matrices [M, R, C], for all those of ``data``.
 
     ``others`` are of as many matrices, [..., and what ``compute`` takes of them after M].
     """
