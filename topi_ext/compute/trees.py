@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from tvm import te, tirx
@@ -15,6 +16,9 @@ LEAF = -1
 PARALLEL_STEPS = 1 << 11
 """Comparisons that threads share: fewer take as long as it takes to wake one."""
 
+TOGETHER = 16
+"""Leaves that are looked for at once: each step waits for what it reads, others' steps meanwhile do not."""
+
 
 @dataclass(frozen=True)
 class Nodes:
@@ -23,7 +27,7 @@ class Nodes:
     ``features``, ``thresholds`` and ``kinds`` (M,) say what each compares, and ``successors`` (M, 2) which
     node follows where that does not hold, and where it does. A kind is the number of a comparison, to which
     the number of all comparisons is added where a feature that is no number is taken to hold; of leaves it is
-    :data:`LEAF`. All are int32 but for thresholds, which are of the features' type.
+    :data:`LEAF`, and follow themselves. All are int32 but for thresholds, which are of the features' type.
     """
 
     features: te.Tensor
@@ -43,27 +47,37 @@ def leaves(
 
     ``comparisons`` are those that kinds number; ``depth`` of them lead to any leaf.
     """
-    count, trees = data.shape[0], roots.shape[0]
+    count, trees = data.shape[0], int(roots.shape[0])
+    of_row = max(trees, 1)
 
     def descend(
         data: Any, roots: Any, features: Any, thresholds: Any, kinds: Any, successors: Any, result: Any
     ) -> None:
-        def of_row(row: Any) -> None:
-            node, value, holds = variable(), variable(str(data.dtype)), variable()
-            with T.serial(0, trees) as tree:
-                node[0] = roots[tree]
-                with T.While(kinds[node[0]] != LEAF):
-                    value[0] = data[row, features[node[0]]]
+        ends = count * trees
+
+        def of_group(group: Any) -> None:
+            value, holds = variable(str(data.dtype)), variable()
+            together = [variable() for _ in range(TOGETHER)]
+            # Those behind the last one do as it does.
+            places = [tirx.min(group * TOGETHER + number, ends - 1) for number in range(TOGETHER)]
+            rows = [variable("int64") for _ in places]
+            for node, row, place in zip(together, rows, places, strict=True):
+                node[0] = roots[place % of_row]
+                row[0] = place // of_row
+            with T.While(reduce(tirx.bitwise_and, (kinds[node[0]] for node in together)) != LEAF):
+                for node, row in zip(together, rows, strict=True):
+                    value[0] = data[row[0], features[node[0]]]
                     holds[0] = _holds(value[0], thresholds[node[0]], kinds[node[0]], comparisons)
                     node[0] = successors[node[0], holds[0]]
-                result[row, tree] = node[0].astype("int64")
+            for node, place in zip(together, places, strict=True):
+                result[place // of_row, place % of_row] = node[0].astype("int64")
 
-        def of_rows(loop: Callable[..., Any]) -> None:
-            with loop(0, count) as row:
-                of_row(row)
+        def of_groups(loop: Callable[..., Any]) -> None:
+            with loop(0, (ends + (TOGETHER - 1)) // TOGETHER) as group:
+                of_group(group)
 
-        steps = count * trees * max(depth, 1)
-        by_threads_where(steps >= tirx.const(PARALLEL_STEPS, "int64"), of_rows)
+        steps = ends * max(depth, 1)
+        by_threads_where(steps >= tirx.const(PARALLEL_STEPS, "int64"), of_groups)
 
     inputs = [data, roots, nodes.features, nodes.thresholds, nodes.kinds, nodes.successors]
     return written("leaves", inputs, [((count, trees), "int64")], descend)

@@ -303,24 +303,38 @@ def _cumulative(operator: Callable[..., Any]) -> Converter:
 
 
 def _one_hot(node: Node) -> Value:
-    (depth,), values = node.extents(1), node.constant(2)
+    (depth,), values = node.extents(1), node.input(2)
     depth = int(depth) if isinstance(depth, np.floating) else depth
     if isinstance(depth, int) and depth < 1:
         raise Unsupported(f"has {depth} classes, where 1 or more are due")
     indices = node.input(0)
-    if not dtype_of(indices).startswith("int"):
-        indices = node.emit(node.cast(indices, "int64"), "indices")
     rank = len(shape_of(indices)) + 1
     axis = node.axis_given(rank, default=-1)
+    if isinstance(values, Extents) and isinstance(indices, np.ndarray) and isinstance(depth, int):
+        # Exporters write so how often each axis is repeated.
+        numbers = indices.astype("int64")
+        front = np.where(numbers < 0, numbers + depth, numbers)
+        is_hot = np.moveaxis(front[..., None] == np.arange(depth), -1, axis)
+        return extents(values.array.reshape(-1)[is_hot.astype("int64")], values.dtype)
+    if not dtype_of(indices).startswith("int"):
+        indices = node.emit(node.cast(indices, "int64"), "indices")
     indices = from_the_front(node, node.expression(indices), depth)
-    if isinstance(depth, int):
+    if isinstance(depth, int) and isinstance(values, np.ndarray):
         off, on = (tirx.const(number.item(), str(values.dtype)) for number in values.reshape(-1))
         return relax.op.one_hot(indices, on, off, depth, axis)
-    off, on = (node.expressions.scalar(number.item(), str(values.dtype)) for number in values.reshape(-1))
+    off, on = _numbers_apart(node, values)
     places = node.places(depth, dtype_of(indices))
     along = node.reshaped(places, [depth if index == axis else 1 for index in range(rank)])
     apart = node.emit(relax.op.expand_dims(indices, axis), "indices")
     return relax.op.where(node.emit(relax.op.equal(apart, node.emit(along)), "hot"), on, off)
+
+
+def _numbers_apart(node: Node, pair: Value) -> Any:
+    """Both elements of a vector as scalars."""
+    if isinstance(pair, np.ndarray):
+        return [node.expressions.scalar(number.item(), str(pair.dtype)) for number in pair.reshape(-1)]
+    whole = node.emit(node.expression(node.reshaped(pair, [2])), "pair")
+    return [node.emit(relax.op.take(whole, relax.const(place, "int64"), 0), "number") for place in (0, 1)]
 
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}

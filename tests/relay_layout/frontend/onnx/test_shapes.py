@@ -223,6 +223,23 @@ CASES: dict[str, dict[str, Any]] = {
         _integers(1, 0, -1, 3),
         constants={"d": np.array(4, "int64"), "v": np.array([0, 1], "float32")},
     ),
+    "one_hot_numbers_of_run_time": {
+        "nodes": "y = OneHot <axis=0> (x, d, v)",
+        "inputs": {"x": _integers(1, 0, -1, 5), "v": np.array([3, 7], "float32")},
+        "constants": {"d": np.array(4, "int64")},
+    },
+    "repeats_by_one_hot": _nodes(
+        "s = Shape(x)  n = Gather(s, place)  v = Concat <axis=0> (one, n)"
+        "  r = OneHot <axis=0> (last, five, v)  f = Squeeze(r, last)"
+        "  u = Unsqueeze(x, place)  y = Tile(u, f)",
+        constants={
+            "place": _integers(0),
+            "last": _integers(-1),
+            "five": np.array(5, "int64"),
+            "one": _integers(1),
+        },
+        opset=13,
+    ),
     "identity": _nodes("a = Identity(x)  y = Relu(a)", ours=["nn.relu"]),
     "dropout_6": _nodes("y = Dropout <ratio=0.4> (x)", opset=9, ours=[]),
     "dropout_13": _nodes("y = Dropout(x, r)", constants={"r": np.array(0.5, "float32")}, opset=13, ours=[]),
