@@ -12,6 +12,7 @@ from relay_layout.lower.fusion.broadcasts import prevent_fusion_of_broadcasts
 from relay_layout.lower.fusion.chains import limit_chain_length
 from relay_layout.lower.fusion.checked_shapes import prevent_fusion_across_checks
 from relay_layout.lower.fusion.elementwise import mark_elementwise
+from relay_layout.lower.fusion.many_operands import prevent_fusion_of_many_operands
 from relay_layout.lower.fusion.reshapes import rewrite_reshapes
 from relay_layout.lower.fusion.scalar_order import merge_alike, order_scalars
 from relay_layout.lower.fusion.separable import FusionDecision
@@ -37,6 +38,7 @@ def legalize_passes(target: BuildTarget) -> list[tvm.transform.Pass]:
         as_pass(prevent_fusion_of_new_extents),
         as_pass(prevent_fusion_across_checks),
         as_pass(prevent_fusion_of_parts),
+        as_pass(prevent_fusion_of_many_operands),
         as_pass(limit_chain_length),
     ]
 
