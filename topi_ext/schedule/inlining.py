@@ -37,7 +37,8 @@ def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
     RuntimeError where TVM takes no schedule of one of several steps.
     """
     found = _inlined(func)
-    return _with_simple_indices(found.with_body(without_settled(found.body)))
+    body = without_settled(found.body)
+    return _with_simple_indices(found if body.same_as(found.body) else found.with_body(body))
 
 
 def _inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
