@@ -4,7 +4,7 @@ from typing import Any
 
 from tvm import te
 
-from topi_ext.compute.pair_product import broadcast, own_place
+from topi_ext.compute.word_product import broadcast, own_place
 
 ROW_DOTS = "topi_ext.row_dots"
 """Annotation of the block that computes such products."""

@@ -27,14 +27,8 @@ def simplified_in(value: Any, variables: Sequence[tirx.Var], part: Part) -> Any:
     analyzer = tvm.sym.Analyzer()
     for variable, (begin, end) in zip(variables, part, strict=True):
         analyzer.bind(variable, range_of(variable, begin, end))
-
-    def decided(call: tvm.ir.Call) -> Any:
-        if call.op.name != IF_THEN_ELSE or not isinstance(call.args[0], tirx.IntImm):
-            return call
-        return call.args[1] if int(call.args[0]) else call.args[2]
-
     plain = (tirx.FloorDiv, tirx.FloorMod, tirx.LT, tirx.LE, tirx.EQ, tirx.And)
-    return structural_map(value, [(plain, analyzer.simplify), (tvm.ir.Call, decided)])
+    return structural_map(value, [(plain, analyzer.simplify), (tvm.ir.Call, _decided)])
 
 
 def without_settled(value: Any) -> Any:
@@ -46,10 +40,7 @@ def without_settled(value: Any) -> Any:
         [
             ((tirx.LT, tirx.LE, tirx.EQ), _outcome),
             (tirx.Select, lambda node: _chosen(node, node.condition, node.true_value, node.false_value)),
-            (
-                tvm.ir.Call,
-                lambda call: _chosen(call, *call.args) if call.op.name == IF_THEN_ELSE else call,
-            ),
+            (tvm.ir.Call, _decided),
         ],
     )
 
@@ -58,6 +49,10 @@ def _outcome(comparison: Any) -> Any:
     if fixed(comparison.a) is None or fixed(comparison.b) is None:
         return comparison
     return tvm.sym.Analyzer().simplify(comparison)
+
+
+def _decided(call: tvm.ir.Call) -> Any:
+    return _chosen(call, *call.args) if call.op.name == IF_THEN_ELSE else call
 
 
 def _chosen(conditional: Any, condition: Any, positive: Any, negative: Any) -> Any:

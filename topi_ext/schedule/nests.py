@@ -8,7 +8,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.analysis import get_sblock_read_write_region
 
 from topi_ext.extents import fixed
-from topi_ext.ir import changed, loads_of, sequence, substitute
+from topi_ext.ir import changed, loads_of, sequence, stored_by, substitute
 
 
 def nests_of(func: tirx.PrimFunc) -> list[Any]:
@@ -31,19 +31,17 @@ def is_plain(block: SBlock) -> bool:
     )
 
 
-def with_body(block: SBlock, axes: list[Any], body: tirx.BufferStore, init: Any | None) -> SBlock:
+def with_body(block: SBlock, axes: list[Any], body: Any, init: Any | None) -> SBlock:
     """The block with other axes and statements, and what these read and write; all else is as it was."""
     bare = SBlock(axes, [], [], block.name_hint, body, init)
-    buffers = {one: one for one in (*(load.source for load in loads_of(body)), body.buffer)}
+    buffers = {one: one for one in (*(load.source for load in loads_of(body)), *stored_by(body))}
     reads, writes = get_sblock_read_write_region(bare, buffers)
     return changed(block, iter_vars=axes, reads=reads, writes=writes, body=body, init=init)
 
 
-def nest_of(axes: list[Any], body: Any, buffer: Any, name: str) -> tuple[SBlock, Any]:
-    """A block with spatial ``axes`` that writes ``buffer`` only, and the serial loops around it."""
-    buffers = {one: one for one in (*(load.source for load in loads_of(body)), buffer)}
-    reads, writes = get_sblock_read_write_region(SBlock(axes, [], [], name, body), buffers)
-    block = SBlock(axes, reads, writes, name, body)
+def nest_of(axes: list[Any], body: Any, name: str) -> tuple[SBlock, Any]:
+    """A block with spatial ``axes`` with one statement, and the serial loops around it."""
+    block = with_body(SBlock(axes, [], [], name, body), axes, body, None)
     return block, loops_around(block)
 
 

@@ -123,7 +123,7 @@ def _over_phases(block: Any, stacked: Any, layout: str, phases: StackedPhases) -
     body = tirx.BufferStore(store.buffer, value, [places[name] for name in names])
     if inside:
         body = tirx.IfThenElse(tirx.all(*inside), body, None)
-    return nest_of(axes, body, store.buffer, block.name_hint)[1]
+    return nest_of(axes, body, block.name_hint)[1]
 
 
 def skip_missing_taps(

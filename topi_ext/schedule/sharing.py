@@ -102,7 +102,7 @@ def _nest_for(part: Any, axes: list[tirx.IterVar], name: str) -> tuple[Any, Any]
     loops = [
         tirx.IterVar(axis.dom, variable, axis.iter_type) for axis, variable in zip(own, fresh, strict=True)
     ]
-    return nest_of(loops, body, buffer, name)[1], tirx.BufferLoad(buffer, [axis.var for axis in own])
+    return nest_of(loops, body, name)[1], tirx.BufferLoad(buffer, [axis.var for axis in own])
 
 
 def _shared_parts(value: Any, axes: list[tirx.IterVar]) -> list[Any]:

@@ -167,7 +167,7 @@ def _part(block: SBlock, part: Part, value: Any, place: int) -> _Nest:
     indices = [substitute(index, moved) for index in store.indices]
     inside = simplified_in(substitute(value, moved), [axis.var for axis in axes], extents)
     body = tirx.BufferStore(store.buffer, inside, indices)
-    return _Nest(*nest_of(axes, body, store.buffer, f"{block.name_hint}_part{place}"))
+    return _Nest(*nest_of(axes, body, f"{block.name_hint}_part{place}"))
 
 
 def _function(func: tirx.PrimFunc, nests: Sequence[_Nest]) -> tirx.PrimFunc:

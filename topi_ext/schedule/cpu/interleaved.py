@@ -134,4 +134,4 @@ def _loops(block: SBlock, axes: list[Any], places: list[Any]) -> Any | None:
         tirx.BufferStore(store.buffer, value, [*store.indices[:-1], place])
         for value, place in zip(values, places, strict=True)
     ]
-    return nest_of(axes, tirx.SeqStmt(stores), store.buffer, block.name_hint)[1]
+    return nest_of(axes, tirx.SeqStmt(stores), block.name_hint)[1]
