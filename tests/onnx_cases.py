@@ -13,6 +13,11 @@ DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 """Of other operators than those of networks."""
 
 UNLIKE_ONNX = {
+    **{
+        f"test_bernoulli{draw}{form}": "numbers are drawn, and the case has those of one draw"
+        for draw in ("", "_double", "_seed")
+        for form in ("", "_expanded")
+    },
     "test_mod_float_edge_cases_fmod_0_float16": "the remainder of a division by infinity is NaN",
     "test_mod_float_edge_cases_fmod_0_float32": "the remainder of a division by infinity is NaN",
     "test_mod_float_edge_cases_fmod_0_float64": "the remainder of a division by infinity is NaN",
