@@ -56,6 +56,15 @@ def test_a_missing_package_is_reported_with_a_hint(monkeypatch: pytest.MonkeyPat
         assert str(error.value) == hint
 
 
+def test_torch_without_a_compiler(convolution_model: Path) -> None:
+    pytest.importorskip("torch")
+    from torch._inductor import config
+
+    with config.patch({"cpp.cxx": ("no-such-compiler",)}), pytest.raises(PeerUnavailable) as error:
+        PEERS["torch"].prepare(convolution_model, 1)
+    assert str(error.value) == "torch: Inductor needs a compiler of C++: install g++, or set CXX"
+
+
 def test_version_of_a_package_that_is_not_there() -> None:
     assert CallablePeer("nobody-has-this", lambda path, threads: None).version() == "unknown"  # type: ignore
 
