@@ -158,8 +158,8 @@ def prepare_openvino(onnx_path: Path, threads: int, precision: str = "f32") -> P
 
 
 def prepare_torch(onnx_path: Path, threads: int, dtype: str = "float32") -> Prepared:
-    """torch compiled by Inductor: weights and inputs channels_last, batch norms folded, weights frozen, kernels
-    autotuned; all of them in ``dtype``.
+    """torch compiled by Inductor: weights and inputs channels_last, batch norms folded, weights frozen,
+    kernels autotuned; all of them in ``dtype``.
 
     Raises PeerUnavailable where Inductor finds no compiler of C++.
     """
