@@ -23,7 +23,7 @@ from topi_ext.cuda.codegen.copy_order import COMMIT_COPIES
 from topi_ext.cuda.codegen.device_functions import call_void
 from topi_ext.cuda.codegen.statements import flat, holds, is_call
 from topi_ext.cuda.multiprocessor import multiprocessor_of
-from topi_ext.ir import changed, sequence
+from topi_ext.ir import changed, nodes_of, sequence
 
 _LAUNCH_PARAMETERS = "tirx.kernel_launch_params"
 _DEPENDENT = "tirx.use_programtic_dependent_launch"
@@ -77,7 +77,8 @@ def _wait(func: tirx.PrimFunc) -> tirx.Evaluate:
     # Nothing exits here. What no function writes is loaded by ld.global.nc, which ptxas moves in front of the
     # wait, although the kernel before may write it; it moves no load in front of a branch that it may not
     # come to. The branch asks for the place of the thread and for a parameter, so that both are read while
-    # the kernel before runs.
+    # the kernel before runs. That is a result: what is read through a pointer whose bits are looked at counts
+    # as written for nvcc, and ptxas would move its loads in front of no store any more.
     source = f"""
 __device__ __forceinline__ void {WAIT}(const void* parameter) {{
   int above = reinterpret_cast<unsigned long long>(parameter) >> 48;
@@ -87,10 +88,16 @@ __device__ __forceinline__ void {WAIT}(const void* parameter) {{
     "@there griddepcontrol.wait;\\n@!there exit;\\n}}\\n" : : "r"(place) : "memory");
 }}
 """
-    pointer = next(
-        found for found in func.params if not isinstance(found.ty.element_type, tirx.TensorMapType)
-    )
-    return tirx.Evaluate(call_void(WAIT, [pointer], source))
+    return tirx.Evaluate(call_void(WAIT, [_result(func)], source))
+
+
+def _result(func: tirx.PrimFunc) -> Any:
+    """The pointer to what a device function writes, the first of several; any where calls alone write."""
+    stored = {store.buffer for store in nodes_of(func.body, tirx.BufferStore)}
+    declared = nodes_of(func.body, tirx.DeclBuffer)
+    results = {found.data for found in declared if found.buffer in stored}
+    pointers = [found for found in func.params if not isinstance(found.ty.element_type, tirx.TensorMapType)]
+    return next((found for found in pointers if found in results), pointers[0])
 
 
 def _memory(func: tirx.PrimFunc) -> set[Any]:

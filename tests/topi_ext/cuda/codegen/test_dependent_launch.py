@@ -13,8 +13,9 @@ from gpu_cases import bound, product_error, scheduled_product, workload
 from gpu_memory import SimulationError
 from machine_listing import find_nvdisasm
 from ptx_cases import program, run_ptx
-from ptx_module import Instruction, parse_kernels
+from ptx_module import parse_kernels
 from ptx_text import compile_ptx
+from ptx_waits import early_problems, memory_accesses
 from tvm import te
 
 from topi_ext.cuda.codegen.dependent_launch import CONSTANT, WAIT
@@ -115,33 +116,6 @@ def test_copies_before_the_wait_of_what_may_be_written_are_refused(case: str) ->
         product_error(WORK, KNOBS[case], SM_90, run=partial(run_ptx, constants="residual"))
 
 
-def reached_before_the_wait(code: list[Instruction]) -> list[Instruction]:
-    """On any path from the first instruction, whatever its branches do."""
-    wait = next(place for place, found in enumerate(code) if found.operation == "griddepcontrol.wait")
-    seen: set[int] = set()
-    pending = [0]
-    while pending:
-        place = pending.pop()
-        if place in seen or place == wait:
-            continue
-        seen.add(place)
-        found = code[place]
-        if found.target is not None:
-            pending.append(found.target)
-        if found.words[0] not in ("bra", "ret", "exit") or found.guard is not None:
-            pending.append(place + 1)
-    return [code[place] for place in sorted(seen)]
-
-
-def memory_accesses(code: list[Instruction]) -> list[str]:
-    """Global memory's, but for asynchronous copies."""
-    return [
-        found.text
-        for found in code
-        if found.words[0] in ("ld", "st", "red", "atom") and not {"param", "shared", "local"} & {*found.words}
-    ]
-
-
 @pytest.mark.parametrize("case", [*KNOBS, "elementwise", "converting"])
 def test_no_path_comes_to_memory_or_to_the_end_without_the_wait(case: str) -> None:
     if case == "elementwise":
@@ -153,14 +127,22 @@ def test_no_path_comes_to_memory_or_to_the_end_without_the_wait(case: str) -> No
             else cuda_source(scheduled_product(WORK, KNOBS[case], SM_90), SM_90)
         )
     (kernel,) = parse_kernels(compile_ptx(source, "sm_90")).values()
-    early = reached_before_the_wait(kernel.code)
-    assert len(early) < len(kernel.code)
     assert memory_accesses(kernel.code)
-    assert memory_accesses(early) == []
-    assert [found.text for found in early if found.words[0] in ("ret", "exit")] == []
-    # The first that a thread does: in a branch, some blocks might not allow the next kernel.
-    straight = [found.operation for found in early].index("griddepcontrol.launch_dependents")
-    assert not [found for found in early[: straight + 1] if found.words[0] == "bra" or found.guard]
+    assert early_problems(kernel) == []
+
+
+def test_only_what_is_written_counts_as_written() -> None:
+    """A pointer that the wait looks at is read by plain loads, which ptxas moves in front of no store."""
+    data, addend = (te.placeholder((64, 64), "float32", name) for name in ("a", "b"))
+    func = te.create_prim_func(
+        [data, addend, te.compute(data.shape, lambda i, j: data[i, j] + addend[i, j], name="sum")]
+    )
+    schedule = schedule_elementwise(func)
+    assert schedule is not None
+    source = cuda_source(schedule.mod["main"], SM_90)
+    (kernel,) = parse_kernels(compile_ptx(source, "sm_90")).values()
+    loads = [found.operation for found in kernel.code if found.words[:2] == ("ld", "global")]
+    assert loads == ["ld.global.nc.v4.f32"] * 2
 
 
 def test_a_branch_around_the_wait_is_found() -> None:
@@ -168,7 +150,7 @@ def test_a_branch_around_the_wait_is_found() -> None:
     (call,) = re.findall(f"  {WAIT}\\(\\w+\\);\n", source)
     broken = source.replace(call, f"  if (blockIdx.x > 2) {{ {call} }}\n")
     (kernel,) = parse_kernels(compile_ptx(broken, "sm_90")).values()
-    assert memory_accesses(reached_before_the_wait(kernel.code))
+    assert re.match(r"ld\.global.* before the wait", early_problems(kernel)[0])
 
 
 def converting_product() -> str:
