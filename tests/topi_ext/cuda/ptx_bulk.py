@@ -25,8 +25,9 @@ _SPANS = {1: 32, 2: 64, 3: 128}
 
 @dataclass(frozen=True)
 class TensorMap:
-    """``rows`` gives a tile's rows by coordinates and offsets, zeros from outside."""
+    """Of ``array``; ``rows`` gives a tile's rows by coordinates and offsets, zeros from outside."""
 
+    array: np.ndarray
     swizzle: int
     rows: Callable[[list[int], list[int]], np.ndarray]
 
@@ -46,7 +47,7 @@ def boxes(array: np.ndarray, rank: int, *numbers: int) -> TensorMap:
         found = matrix[np.clip(lines, 0, height - 1)[:, None], np.clip(columns, 0, width - 1)]
         return np.where(inside, found, array.dtype.type(0))
 
-    return TensorMap(swizzle, rows)
+    return TensorMap(array, swizzle, rows)
 
 
 def windows(array: np.ndarray, *numbers: int) -> TensorMap:
@@ -78,7 +79,7 @@ def windows(array: np.ndarray, *numbers: int) -> TensorMap:
         found = data[n[:, None], v[:, None], u[:, None], np.clip(c, 0, channels - 1)]
         return np.where(inside[:, None] & (c >= 0) & (c < channels), found, array.dtype.type(0))
 
-    return TensorMap(swizzle, rows)
+    return TensorMap(array, swizzle, rows)
 
 
 ENCODERS = {"runtime.cuTensorMapEncodeTiled": boxes, "topi_ext.encode_window_map": windows}

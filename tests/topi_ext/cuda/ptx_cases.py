@@ -1,7 +1,7 @@
 """Scheduled functions through nvcc to PTX, run on :mod:`ptx_machine`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
@@ -80,12 +80,12 @@ def run_ptx(
     arguments: dict[str, np.ndarray],
     change: Callable[[str], str] = str,
     compiled: Compiled | None = None,
-    constants: str = "weight",
+    constants: Collection[str] = ("weight",),
 ) -> None:
     """Launch a scheduled function in every order of :data:`ORDERS`; results are in ``arguments``, by the
     names of its parameters, and must not depend on the order. ``change`` is made to
-    the PTX; ``compiled`` is of the same function, if it is there already. No kernel writes what has
-    ``constants`` in its name.
+    the PTX; ``compiled`` is of the same function, if it is there already. No kernel writes the parameters
+    ``constants``.
     """
     kernel = compiled or Compiled(func, sm)
     found_program = program(change(kernel.text))
@@ -94,7 +94,9 @@ def run_ptx(
         found = {name: array.copy() for name, array in arguments.items()}
         named: dict[str, Any] = {**found, **maps_of(func, found, ENCODERS)}
         values = [named[name] for name in kernel.names]
-        sizes, places = kernel.sizes, [place for place, name in enumerate(kernel.names) if constants in name]
+        never_written = [found[name] for name in constants if name in found]
+        places = [place for place, value in enumerate(values) if _lies_in(value, never_written)]
+        sizes = kernel.sizes
         Launch(found_program, values, sizes[:3], sizes[3:], kernel.shared_bytes, order, places).run()
         results.append(found)
     for name, array in results[0].items():
@@ -102,3 +104,9 @@ def run_ptx(
             same = np.array_equal(other[name].view("uint8"), array.view("uint8"))
             assert same, f"{name} depends on the order"
         arguments[name][...] = array
+
+
+def _lies_in(value: Any, arrays: list[np.ndarray]) -> bool:
+    """Is an argument one of the arrays, or a tensor map of one?"""
+    own = value if isinstance(value, np.ndarray) else value.array
+    return any(own is array for array in arrays)

@@ -1,13 +1,13 @@
 """Whole networks on the simulated GPU, kernel by kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
 from gpu_bulk import maps_of
-from gpu_cases import Run, lowered
+from gpu_cases import lowered
 from gpu_memory import SimulationError
 from gpu_simulator import Grid
 from tvm import relax, tirx
@@ -34,9 +34,11 @@ class SimulatedNetwork:
         precision: str = "fp32",
         layout: str = "NHWC",
         records: Sequence[Path] = (),
-        run: Run | None = None,
+        run: Callable[..., None] | None = None,
     ) -> None:
-        """``run`` launches every kernel in place of the simulator, those of TVM's rules too."""
+        """``run`` launches every kernel in place of the simulator, those of TVM's rules too: a
+        :data:`gpu_cases.Run` that is told, as ``constants``, which parameters nothing writes.
+        """
         self.launch = run
         found = resolve_target(target, precision=precision, tuning_records=records)
         assert isinstance(found, CudaTarget)
@@ -74,7 +76,8 @@ class SimulatedNetwork:
             types = result.fields if isinstance(result, relax.TupleType) else [result]
             arguments = [_of(argument, values) for argument in value.args[1].fields]
             outs = [np.zeros([int(extent) for extent in each.shape], str(each.dtype)) for each in types]
-            found = self._called(value.args[0], [*arguments, *outs])[len(arguments) :]
+            constants = [place for place, one in enumerate(value.args[1].fields) if isinstance(one, Constant)]
+            found = self._called(value.args[0], [*arguments, *outs], constants)[len(arguments) :]
             return found if isinstance(result, relax.TupleType) else found[0]
         if isinstance(value, relax.Tuple):
             return [_of(field, values) for field in value.fields]
@@ -84,8 +87,8 @@ class SimulatedNetwork:
             raise SimulationError(f"what {name} does is not simulated")
         return _of(value, values)
 
-    def _called(self, variable: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """All arrays, of which the last are written."""
+    def _called(self, variable: Any, arrays: list[np.ndarray], constants: list[int]) -> list[np.ndarray]:
+        """All arrays, of which the last are written; nothing ever writes those at ``constants``."""
         kernel = self.kernels.get(variable.name_hint)
         if kernel is None:
             raise SimulationError(f"TVM has several kernels for {variable.name_hint}")
@@ -98,7 +101,8 @@ class SimulatedNetwork:
             raise SimulationError(f"parameters of {variable.name_hint} have one name")
         flat = dict(zip(names, (np.array(array).reshape(-1) for array in arrays), strict=True))
         if self.launch is not None:
-            self.launch(func, self.target.multiprocessor, flat)
+            kept = [names[place] for place in constants]
+            self.launch(func, self.target.multiprocessor, flat, constants=kept)
         else:
             device = lowered(func, self.target.multiprocessor)
             Grid(device, flat | maps_of(func, flat)).run()

@@ -113,7 +113,7 @@ def test_products_with_early_weights_are_right(case: str) -> None:
 @pytest.mark.parametrize("case", ["mma", "bulk"])
 def test_copies_before_the_wait_of_what_may_be_written_are_refused(case: str) -> None:
     with pytest.raises(SimulationError, match="before the kernel before has ended: access of"):
-        product_error(WORK, KNOBS[case], SM_90, run=partial(run_ptx, constants="residual"))
+        product_error(WORK, KNOBS[case], SM_90, run=partial(run_ptx, constants=("residual",)))
 
 
 @pytest.mark.parametrize("case", [*KNOBS, "elementwise", "converting"])
