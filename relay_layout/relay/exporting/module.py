@@ -10,6 +10,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant_array, relax_functions
 from relay_layout.relay.exporting.layout_names import named_transforms
+from relay_layout.relay.exporting.norms import norm_written_out
 from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.operators import changed, relay_form
 from relay_layout.relay.syntax import tree
@@ -87,7 +88,10 @@ class _Exporter:
     def _call(self, call: relax.Call) -> tree.Expression:
         form = relay_form(call)
         if form is None:
-            raise ModelError(f"{call.op.name} has no form in Relay" + _operand_note(call))
+            written = norm_written_out(call, self._expression)
+            if written is None:
+                raise ModelError(f"{call.op.name} has no form in Relay" + _operand_note(call))
+            return written
         row, exported = form
         operands = tuple(self._operand(operand) for operand in exported.operands)
         return _recognised(tree.Call(row.name, operands, changed(row.attributes, exported.attributes)))
@@ -120,14 +124,14 @@ def _variable(parameter: relax.Var) -> tree.Var:
 
 def _recognised(call: tree.Call) -> tree.Call:
     """nn.dense, which is a product with a transposed weight in Relax."""
-    if call.op != "nn.matmul" or call.attrs.keys() & {"transpose_a", "transpose_b"}:
+    if call.op != "nn.matmul" or call.attrs.given.keys() & {"transpose_a", "transpose_b"}:
         return call
     data, weight = call.args
     if not isinstance(weight, tree.Call) or weight.op != "transpose":
         return call
     if weight.attrs.get("axes") != (1, 0):
         return call
-    attributes = {"units": None, **call.attrs}
+    attributes = {"units": None, **call.attrs.given}
     return tree.Call("nn.dense", (data, *weight.args), attributes)
 
 
