@@ -64,7 +64,10 @@ __all__ = [
 
 def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
-        raise AttributeError(f"module 'relay_layout' has no attribute '{name}'")
+        from relay_layout.errors import __all__ as errors
+
+        place = f"; it is relay_layout.errors.{name}" if name in errors else ""
+        raise AttributeError(f"module 'relay_layout' has no attribute '{name}'{place}")
     from importlib import import_module
 
     from relay_layout.environment.versions import needed_packages

@@ -40,6 +40,7 @@ from relay_layout.lower.kernel_calls import (
     variants_of,
 )
 from relay_layout.lower.library.link import link_command
+from relay_layout.lower.plain_loops import warn_of_plain_loops
 from relay_layout.lower.schedule import Kernel
 from relay_layout.lower.stages import Progress, build_library, count_operations, lower, plan_memory
 from relay_layout.report.choices import model_report, target_report
@@ -274,6 +275,8 @@ def _built(
     )
     specs = tensor_specs(converted["main"], border, request)
     lowered = lower(converted, target, say)
+    if not request.is_choice:
+        warn_of_plain_loops(lowered.kernels, target.name)
     planned = plan_memory(lowered.module, target)
     variants = variants_of(planned)
     calls = described_calls(_calls(lowered, planned, conversion, variants), lowered.kernels, variants)

@@ -50,6 +50,11 @@ class LayoutRequest:
     output_dim_orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """As ``input_dim_orders``, for outputs."""
 
+    @property
+    def is_choice(self) -> bool:
+        """Whether the solver chooses the layouts of all operators, as the target runs them fastest."""
+        return self.desired_layouts is None and self.for_all is None
+
     def inside(self) -> "LayoutRequest":
         """The request for a body, a function that "main" runs: its inputs and outputs stay as they are."""
         return replace(

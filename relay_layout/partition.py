@@ -29,6 +29,7 @@ from relay_layout.layout import Layout
 from relay_layout.ops.dimension_names import DimensionNames
 from relay_layout.rewrite.moving import move
 from relay_layout.targets.backend import TensorView
+from topi_ext.messages import first_line
 
 _CODEGEN = "Codegen"
 
@@ -85,6 +86,7 @@ def partition(module: tvm.IRModule, backends: Sequence[PartitionBackend]) -> tvm
     LayoutError for a region that its backend refuses, or whose tensors do not fit what it states;
     VerificationError where a tensor would cross a border otherwise than stated.
     """
+    _check_backends(backends)
     patterns = [
         (f"{backend.name}.{name}", pattern) for backend in backends for name, pattern in backend.patterns
     ]
@@ -100,6 +102,7 @@ def guard_partitions(module: tvm.IRModule, backends: Sequence[PartitionBackend])
 
     Regions may come from :func:`partition` or from TVM's own passes. Errors are those of :func:`partition`.
     """
+    _check_backends(backends)
     known = {backend.name: backend for backend in backends}
     regions: dict[str, tuple[relax.Function, PartitionBackend]] = {}
     for variable, function in module.functions_items():
@@ -115,6 +118,38 @@ def guard_partitions(module: tvm.IRModule, backends: Sequence[PartitionBackend])
     guarded = _Guard(module, regions).run()
     _check_crossings(guarded, regions)
     return guarded
+
+
+def _check_backends(backends: object) -> None:
+    """LayoutError for what is no list of what has the parts of a :class:`PartitionBackend`."""
+    if not isinstance(backends, list | tuple):
+        raise LayoutError(f"backends are a list, not {backends!r}")
+    for backend in backends:
+        patterns = getattr(backend, "patterns", None)
+        is_named = isinstance(getattr(backend, "name", None), str)
+        if not (
+            is_named and isinstance(patterns, list | tuple) and callable(getattr(backend, "accept", None))
+        ):
+            raise LayoutError(
+                f"backend {backend!r} is none: it needs a name, which is text, a list of patterns, and a "
+                "method accept(region)"
+            )
+
+
+def _answer(backend: PartitionBackend, region: Region, place: str) -> Contract:
+    """What the backend states of a region; LayoutError where it refuses, raises, or states nothing."""
+    try:
+        answer: Any = backend.accept(region)
+    except Exception as error:
+        raise LayoutError(f"{place}: accept raised {type(error).__name__}: {first_line(error)}") from error
+    if isinstance(answer, str):
+        raise LayoutError(f"backend {backend.name} refuses region '{region.name}': {answer}")
+    if not isinstance(answer, Contract):
+        raise LayoutError(f"{place}: accept gave {answer!r}; give a Contract, or text that says why not")
+    for layouts in (answer.inputs, answer.outputs):
+        if isinstance(layouts, str) or not isinstance(layouts, Sequence):
+            raise LayoutError(f"{place}: {layouts!r} of a contract is no list of layouts")
+    return answer
 
 
 def _owner(function: Any) -> str | None:
@@ -168,10 +203,8 @@ class _Guard:
         result, hint = function.ret_ty, str(node.variable.name)
         inputs = [_view(value, names) for value in node.operands]
         outputs = [_view(value, names) for value in node.results]
-        answer = backend.accept(Region(name, tuple(inputs), tuple(outputs), function))
-        if isinstance(answer, str):
-            raise LayoutError(f"backend {backend.name} refuses region '{name}': {answer}")
         place = f"backend {backend.name}, region '{name}'"
+        answer = _answer(backend, Region(name, tuple(inputs), tuple(outputs), function), place)
         wanted = list(_layouts(answer.inputs, inputs, f"{place}, input"))
         given = list(_layouts(answer.outputs, outputs, f"{place}, output"))
         arguments = [

@@ -26,7 +26,7 @@ def relay_layout(
 
     Parameters and buffers become constants. Each new shape and memory order of the other inputs is compiled
     when it first comes, and everything anew once a parameter or a buffer has changed. Memory formats are the
-    program's: outputs have the strides that PyTorch gives them.
+    program's: outputs have the strides that PyTorch gives them, but for gaps, as a slice has them.
 
     What the graph writes to, such as caches and the statistics of batch norms in training mode, is no
     constant, and is written to after each call. An output that is a view of it in PyTorch is a tensor of its

@@ -31,9 +31,20 @@ def lies_in(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], 
     return True
 
 
-def is_in_order(array: Array, order: Sequence[int]) -> bool:
-    """Whether ``array`` can be read as a C-contiguous block with its dimensions in ``order``."""
-    return lies_in(array.shape, array.strides, order, array.itemsize)
+def follows(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], step: int) -> bool:
+    """Whether elements in ``order`` are ever further in memory, with or without gaps, as those of a slice.
+
+    Units are those of :func:`lies_in`. True for no elements.
+    """
+    if 0 in shape:
+        return True
+    last = 0
+    for axis in reversed(order):
+        if shape[axis] != 1:
+            if strides[axis] < last + step:
+                return False
+            last += strides[axis] * (shape[axis] - 1)
+    return True
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
@@ -58,6 +69,18 @@ def dim_order_of(shape: Sequence[int], strides: Sequence[int], step: int = 1) ->
     return order if lies_in(shape, strides, order, step) else None
 
 
+def dim_order_with_gaps(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """As :func:`dim_order_of`, or the order of what lies in one but for gaps, as a slice does."""
+    order = dim_order_of(shape, strides)
+    if order is not None:
+        return order
+    plain = range(len(shape))
+    single = [axis for axis in plain if shape[axis] == 1]
+    long = sorted((axis for axis in plain if shape[axis] != 1), key=lambda axis: -strides[axis])
+    order = (*single, *long)
+    return order if follows(shape, strides, order, 1) else None
+
+
 def show_order(order: Sequence[int]) -> str:
     """An order for people, with its usual name where it has one: ``(0, 2, 3, 1), NHWC``."""
     text = f"({', '.join(map(str, order))})"
@@ -72,7 +95,11 @@ def show_memory(array: Array) -> str:
     order = dim_order_of(array.shape, array.strides, array.itemsize)
     if order is not None:
         return f"in dim_order {show_order(order)}"
-    counts = ", ".join(str(stride // array.itemsize) for stride in array.strides)
+    strides = [stride // array.itemsize for stride in array.strides]
+    order = dim_order_with_gaps(array.shape, strides)
+    if order is not None:
+        return f"in dim_order {show_order(order)}, with gaps"
+    counts = ", ".join(map(str, strides))
     return f"with strides ({counts}), which is no order of dimensions"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from relay_layout.artifact import fields
 from relay_layout.artifact.conditions import BROADCASTING, Condition
-from relay_layout.artifact.memory_order import how_to_order, is_in_order, show_memory, show_order
+from relay_layout.artifact.memory_order import follows, how_to_order, show_memory, show_order
 from relay_layout.artifact.quantization import Quantization
 from relay_layout.errors import ArtifactError, InputError
 
@@ -203,9 +203,9 @@ def check_inputs(
     """The arrays as their specs have them in memory: C-contiguous, dimensions in the order of ``dim_order``.
 
     By name, in the order of ``specs``, and in this machine's byte order. An array that lies so already is
-    given back as it is, or as a view of its memory. One that does not is copied where ``permute`` says so, is
-    refused where ``permute`` is False, and for None is refused just where its order is ``declared``. Of
-    ``of_torch`` the caller has tensors of PyTorch's.
+    given back as it is, or as a view of its memory; one with gaps, as a slice has them, is copied. One in
+    another order is copied where ``permute`` says so, is refused where ``permute`` is False, and for None is
+    refused just where its order is ``declared``. Of ``of_torch`` the caller has tensors of PyTorch's.
 
     Raises InputError for a missing or unexpected name, for an array that its spec does not take, for one in
     another order, for a named dimension that has two sizes, and for sizes that do not meet ``conditions``.
@@ -226,7 +226,7 @@ def check_inputs(
                     f"but input {owner!r} has {want} = {size}"
                     f"{BROADCASTING if 1 in (size, have) else ''}"
                 )
-        if not is_in_order(array, spec.memory_order):
+        if not follows(array.shape, array.strides, spec.memory_order, array.itemsize):
             refused = spec.declared if permute is None else not permute
             if refused:
                 raise InputError(_wrong_order(spec, array))

@@ -7,6 +7,7 @@ from tvm import relax
 
 from relay_layout.choice.solver import Solution
 from relay_layout.dim_orders.choosing import Order, following, layout_of, order_of, weight_order
+from relay_layout.dim_orders.computed_weights import computed_weights
 from relay_layout.errors import LayoutError
 from relay_layout.graph import Graph, Value, build_graph
 from relay_layout.graph.border import declared_orders
@@ -32,8 +33,8 @@ def annotate_dim_orders(module: tvm.IRModule) -> tvm.IRModule:
     Inputs lie as the module declares ("input_dim_orders"), in plain order where it does not. An operator
     follows its first operand, as in PyTorch; one that cannot runs in plain order, and ``to_dim_order``
     changes what follows it. Where data is channels last, so are the weights of convolutions, of depthwise
-    ones in HWCM. Strides are never looked at, so that a dimension of one element has the place that was
-    declared for it. Values that share a name get names of their own.
+    ones in HWCM, with what computes them of constants alone. Strides are never looked at, so that a dimension
+    of one element has the place that was declared for it. Values that share a name get names of their own.
 
     LayoutError for a declaration that does not fit.
     """
@@ -49,12 +50,13 @@ def annotate_dim_orders(module: tvm.IRModule) -> tvm.IRModule:
         if len(node.operands) > 1 and node.operator in CONVOLUTION_AXES:
             found = weight_order(node, order_of(held.get(node.operands[0], node.operands[0].identity)))
             if found is not None:
-                weights[node.name] = found
+                weights[node] = found
+    held |= computed_weights(graph, {node: order for node, (order, _) in weights.items()}, held)
     return with_annotation(
         module,
         {value.name: order_of(layout) for value, layout in held.items()},
-        {name: order for name, (order, _) in weights.items()},
-        {name: called for name, (_, called) in weights.items()},
+        {node.name: order for node, (order, _) in weights.items()},
+        {node.name: called for node, (_, called) in weights.items()},
     )
 
 

@@ -70,8 +70,14 @@ _NO_MODELS = {
     ".rla": "an artifact, compiled already: relay-layout run runs it, explain takes the model or its report",
     ".html": "a report: relay-layout explain and diff read it",
     ".jsonl": "a tuning log, for --tuning-records",
+    ".pte": "an ExecuTorch program, compiled already; torch.export.save writes its module as .pt2",
+    **dict.fromkeys(
+        (".pt", ".pth"),
+        "what torch.save or torch.jit.save wrote: load it, and give relay_layout.from_torch the module with "
+        "example inputs",
+    ),
 }
-"""What other files of relay-layout are, by suffix."""
+"""What other files are, by suffix."""
 
 
 def load_model(

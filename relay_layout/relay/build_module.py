@@ -20,7 +20,7 @@ from relay_layout.graph.border import input_names
 from relay_layout.ir import constant, dtype_of, function_attributes, shape_of, with_main
 from relay_layout.relay.bound_parameters import parameters_of, with_parameters
 from relay_layout.relay.building.disassembly import assembly
-from relay_layout.relay.building.results import nested, with_flat_results
+from relay_layout.relay.building.results import form_of, nested, with_flat_results
 from relay_layout.relay.building.targets import asked_threads, build_target
 from relay_layout.relay.callbacks import ALTER
 from relay_layout.relay.expression import TupleWrapper
@@ -266,7 +266,7 @@ class Executor:
         if binds:
             expr = bind(expr, binds)
         built = as_module(expr)
-        kind = main_function(built).ret_ty
+        form = form_of(main_function(built).ret_ty)
         library = build(built, self.target, params=self.params)
         module = GraphModule(library["default"](library.device))
 
@@ -279,7 +279,7 @@ class Executor:
             if twice:
                 raise InputError(f"input '{twice[0]}' is given twice")
             module.run(**given, **keywords)
-            return nested(kind, map(module.get_output, range(module.get_num_outputs())))
+            return nested(form, map(module.get_output, range(module.get_num_outputs())))
 
         is_value = isinstance(expr, tree.EXPRESSIONS) and not isinstance(expr, tree.Function)
         return call() if is_value and not free_variables(expr) else call

@@ -69,7 +69,8 @@ class Call(metaclass=Kind):
         type_args: object = None,
         span: tree.Span | None = None,
     ) -> Anything:
-        given = {name: _attribute(value) for name, value in attrs.items()} if attrs is not None else None
+        named = attrs.given if isinstance(attrs, tree.CallAttributes) else attrs or {}
+        given = {name: _attribute(value) for name, value in named.items()}
         return tree.Call(op, tuple(map(as_expression, args)), given, span)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from tvm.runtime.module import BenchmarkResult
 
 from relay_layout.errors import ModelError
-from relay_layout.relay.build_module import GraphExecutorFactoryModule, build
+from relay_layout.relay.build_module import GraphExecutorFactoryModule, as_module, build, main_function
+from relay_layout.relay.building.results import Form, form_of, nested
 from relay_layout.relay.graph_executor import GraphModule
 from relay_layout.relay.missing import refuser
 
@@ -23,28 +25,43 @@ class Executable(GraphExecutorFactoryModule):
         """This: ``exe.mod.export_library`` writes all of it."""
         return self
 
+    form: Form = None
+    """How tuples of results are nested; None where :func:`relay.load_module` read the library alone."""
+
     def save(self) -> tuple[bytearray, Executable]:
         """Bytecode, which only describes, and library, which is all: scripts write them to two files."""
-        return bytearray(self.get_graph_json().encode()), self
+        described = json.loads(self.get_graph_json()) | {"results": self.form}
+        return bytearray(json.dumps(described, indent=2).encode()), self
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: GraphExecutorFactoryModule) -> Executable:
-        """What :meth:`save` gave. TypeError unless :func:`relay.load_module` gave the library."""
+        """What :meth:`save` gave.
+
+        TypeError unless :func:`relay.load_module` gave the library, ValueError for other bytecode.
+        """
         if not isinstance(lib, GraphExecutorFactoryModule):
             raise TypeError(f"load_exec takes what relay.load_module gives, not {type(lib).__name__}")
-        return Executable(lib.artifact, lib.libmod_name)
+        executable = Executable(lib.artifact, lib.libmod_name)
+        try:
+            executable.form = json.loads(bytes(bytecode))["results"]
+        except (ValueError, TypeError, KeyError):
+            raise ValueError("the bytecode is not what save() of this package's executables gave") from None
+        return executable
 
 
 def compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> Executable:
     """The same as :func:`relay.build`, which handles shapes with unknown dimensions as well."""
-    built = build(mod, target, target_host, params=params)
-    return Executable(
+    module = as_module(mod)
+    built = build(module, target, target_host, params=params)
+    executable = Executable(
         built.artifact,
         built.libmod_name,
         {name: tensor.numpy() for name, tensor in built.get_params().items()},
     )
+    executable.form = form_of(main_function(module).ret_ty)
+    return executable
 
 
 class VirtualMachine:
@@ -52,6 +69,7 @@ class VirtualMachine:
 
     def __init__(self, exe: GraphExecutorFactoryModule, device: Any, memory_cfg: object = None) -> None:
         self._module = GraphModule(exe["default"](device))
+        self._form = exe.form if isinstance(exe, Executable) else None
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Inputs of main in their order, or by name."""
@@ -61,10 +79,15 @@ class VirtualMachine:
         self._module.set_input(**kwargs)
 
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
-        """The result of main: a tensor, or a list of several."""
+        """The result of main: a tensor, or a list of several, with lists in it for tuples within a tuple.
+
+        Of a library that was loaded without its bytecode, the list is flat.
+        """
         self.set_input(func_name, *args, **kwargs)
         self._module.run()
         outputs = self.get_outputs()
+        if self._form is not None:
+            return nested(self._form, iter(outputs))
         return outputs if len(outputs) > 1 else outputs[0]
 
     def run(self, *args: Any, **kwargs: Any) -> Any:

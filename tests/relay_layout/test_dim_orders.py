@@ -131,6 +131,28 @@ def test_weights_of_depthwise_convolutions_lie_in_hwcm() -> None:
     assert [extents(call.args[1]) for call in calls] == [[3, 3, 12, 1], [5, 3, 3, 12]]
 
 
+def test_weights_that_are_dequantized_are_stored_in_their_order() -> None:
+    """Nothing is moved at run time, and each element is dequantized by the scale of its channel."""
+
+    def build(emit: Emit, x: relax.Var) -> relax.Expr:
+        scales, points = relax.const(randoms(12) ** 2 + 0.1), relax.const(np.arange(12, dtype="int8"))
+        integers = relax.const((randoms(12, 1, 3, 3) * 50).astype("int8"))
+        weight = emit(relax.op.dequantize(integers, scales, points, axis=0))
+        depthwise = emit(relax.op.nn.conv2d(x, weight, padding=1, groups=6))
+        square = relax.const((randoms(12, 12, 1, 1) * 50).astype("int8"))
+        shared = emit(relax.op.dequantize(square, scales, points, axis=0))
+        return relax.Tuple([emit(relax.op.nn.conv2d(depthwise, shared)), shared])
+
+    module = module_of(build)
+    assert orders_of(annotate_dim_orders(module)) == {
+        "x": LAST, "lv": [2, 3, 0, 1], "lv1": LAST, "lv2": PLAIN, "lv3": LAST
+    }  # fmt: skip
+    explicit = assert_round_trip(module, randoms(2, 6, 9, 7))
+    found = bindings(explicit)
+    assert (extents(found["lv"]), int(found["lv"].attrs.axis)) == ([3, 3, 12, 1], 2)
+    assert "lv_transformed" not in found, "what the depthwise convolution reads is a constant in its order"
+
+
 def test_attributes_follow() -> None:
     def build(emit: Emit, x: relax.Var) -> relax.Expr:
         made = convolution(emit, x)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import relay_layout
 
 
@@ -25,3 +27,13 @@ def test_importing_the_package_imports_nothing_else() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout.split() == ["relay_layout"]
+
+
+def test_errors_are_found() -> None:
+    with pytest.raises(AttributeError) as raised:
+        _ = relay_layout.InputError
+    assert str(raised.value) == (
+        "module 'relay_layout' has no attribute 'InputError'; it is relay_layout.errors.InputError"
+    )
+    with pytest.raises(AttributeError, match=r"^module 'relay_layout' has no attribute 'nothing'$"):
+        _ = relay_layout.nothing

@@ -163,15 +163,42 @@ def test_the_choice_of_layouts_takes_the_border_into_account(tmp_path: Path) -> 
             Contract("f", ["NCHW4c"], ["NHWC"]),
             "region '{name}', input 0: layout NCHW4c does not fit the shape (2, 5, 9, 7)",
         ),
+        (Contract("f", "NHWC", ["NHWC"]), "region '{name}': 'NHWC' of a contract is no list of layouts"),
+        (None, "region '{name}': accept gave None; give a Contract, or text that says why not"),
     ],
 )
-def test_what_does_not_fit_is_refused(answer: Contract | str, message: str) -> None:
+def test_what_does_not_fit_is_refused(answer: Any, message: str) -> None:
     with pytest.raises(LayoutError) as raised:
         partition(network(), [Accelerator(lambda region: answer)])
     text = str(raised.value)
     name = text.split("region '")[1].split("'")[0]
     separator = " " if isinstance(answer, str) else ", "
     assert text == f"backend accelerator{separator}{message.format(name=name)}"
+
+
+def test_what_a_backend_raises_names_it() -> None:
+    def accept(region: Region) -> Contract:
+        raise KeyError(len(region.inputs))
+
+    with pytest.raises(LayoutError, match=r"^backend accelerator, region '\w+': accept raised KeyError: 1$"):
+        partition(network(), [Accelerator(accept)])
+
+
+@pytest.mark.parametrize(
+    ("backends", "message"),
+    [
+        (None, "backends are a list, not None"),
+        (
+            ["accelerator"],
+            "backend 'accelerator' is none: it needs a name, which is text, a list of patterns, and a method "
+            "accept(region)",
+        ),
+    ],
+)
+def test_what_is_no_backend(backends: Any, message: str) -> None:
+    with pytest.raises(LayoutError) as raised:
+        partition(network(), backends)
+    assert str(raised.value) == message
 
 
 def test_blocks_where_they_fit(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from tvm import relax
 
-from relay_layout.artifact.memory_order import channels_last, dim_order_of
+from relay_layout.artifact.memory_order import channels_last, dim_order_of, dim_order_with_gaps
 from relay_layout.dim_order_marker import to_dim_order
 from relay_layout.errors import ModelError
 from relay_layout.frontend.torch.arguments import input_names, outputs
@@ -50,7 +50,7 @@ def _memory_read(program: Any) -> list[tuple[list[int], list[int], str]]:
 def declared_orders(program: Any) -> tuple[list[list[int]], list[list[int]]]:
     """The orders in which the inputs and the outputs lie in memory.
 
-    Strides that are no order, as those of a slice, declare the plain one.
+    Those of a slice declare the order that lies between the gaps, strides that are no order the plain one.
     """
     held = {node.name: node.meta["val"] for node in program.graph.find_nodes(op="placeholder")}
     inputs = [_order(held[name]) for name in input_names(program)]
@@ -59,7 +59,7 @@ def declared_orders(program: Any) -> tuple[list[list[int]], list[list[int]]]:
 
 def _order(value: Any) -> list[int]:
     shape, strides = _numbers(value.shape), _numbers(value.stride())
-    return list(dim_order_of(shape, strides) or range(len(shape)))
+    return list(dim_order_with_gaps(shape, strides) or range(len(shape)))
 
 
 def _numbers(extents: Sequence[Any]) -> list[int]:

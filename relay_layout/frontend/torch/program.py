@@ -75,7 +75,8 @@ def from_torch(
         names = input_names(program)
         inputs, outputs = declared_orders(program)
         for name, order in (dim_orders or {}).items():
-            inputs[_place(name, names, label)] = _checked(order, name, label)
+            place = _place(name, names, label)
+            inputs[place] = _checked(order, len(inputs[place]), f"{label}: input '{name}'")
         ranks = {
             name: len(shape_of(one) or ()) for name, one in zip(names, module["main"].params, strict=True)
         }
@@ -252,10 +253,15 @@ def _place(name: str, names: Sequence[str], label: str) -> int:
     return names.index(name)
 
 
-def _checked(order: Sequence[int], name: str, label: str) -> list[int]:
+def _checked(order: Sequence[int], rank: int, place: str) -> list[int]:
     if isinstance(order, str) or not all(isinstance(axis, Integral) for axis in order):
         raise ModelError(
-            f"{label}: input '{name}': {order!r} is no dim_order; write the dimensions as numbers, "
+            f"{place}: {order!r} is no dim_order; write the dimensions as numbers, "
             "such as (0, 2, 3, 1) for NHWC over NCHW"
         )
-    return [int(axis) for axis in order]
+    found = [int(axis) for axis in order]
+    if sorted(found) != list(range(rank)):
+        raise ModelError(
+            f"{place}: dim_order {tuple(found)} does not name each of its {rank} dimensions once"
+        )
+    return found

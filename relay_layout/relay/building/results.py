@@ -25,11 +25,18 @@ def with_flat_results(module: tvm.IRModule) -> tvm.IRModule:
     return relax.transform.CanonicalizeBindings()(module)
 
 
-def nested(kind: Any, tensors: Iterator[Any]) -> Any:
-    """Tensors of a flat result as lists in the form of its type; one tensor as it is."""
-    if isinstance(kind, relax.TupleType):
-        return [nested(field, tensors) for field in kind.fields]
-    return next(tensors)
+Form = list[Any] | None
+"""How a result is nested: None for a tensor, a list of forms for a tuple."""
+
+
+def form_of(kind: Any) -> Form:
+    """The form of results of a type."""
+    return [form_of(field) for field in kind.fields] if isinstance(kind, relax.TupleType) else None
+
+
+def nested(form: Form, tensors: Iterator[Any]) -> Any:
+    """Tensors of a flat result as lists of a form; one tensor as it is."""
+    return next(tensors) if form is None else [nested(field, tensors) for field in form]
 
 
 def _leaves(value: Expression, kind: Any) -> Iterator[Expression]:

@@ -117,7 +117,7 @@ def _is_same(answer: tree.Expression, seen: NodeView) -> bool:
         and answer.op == seen.row.name
         and len(answer.args) == len(seen.operands)
         and all(new is old for new, old in zip(answer.args, seen.operands, strict=True))
-        and dict(complete(seen.row.name, seen.row.attributes, answer.attrs)) == dict(seen.attributes)
+        and dict(complete(seen.row.name, seen.row.attributes, answer.attrs.given)) == dict(seen.attributes)
     )
 
 
@@ -167,7 +167,7 @@ class _Replaced(Rule):
             raise LayoutError(
                 f"the callback for {seen.row.name} returned a call of '{name}', no operator of Relay"
             )
-        given = complete(name, row.attributes, answer.attrs)
+        given = complete(name, row.attributes, answer.attrs.given)
         old_in, old_out = _told(seen.row.name, seen.attributes, None, seen, node, names)
         new_in, new_out = _told(name, given, None, seen, node, names)
         answer = _laid_out(answer, seen, old_in, new_in)

@@ -10,6 +10,7 @@ from tvm import relax
 from relay_layout.errors import ModelError
 from relay_layout.ir import Constant, Expression, constant_array, relax_functions
 from relay_layout.relay.exporting.layout_names import named_transforms
+from relay_layout.relay.exporting.norms import norm_written_out
 from relay_layout.relay.importing.types import to_relay
 from relay_layout.relay.operators import changed, relay_form
 from relay_layout.relay.syntax import tree
@@ -45,6 +46,7 @@ class _Exporter:
         self.name = name
         self.values: dict[relax.Var, tree.Expression] = {}
         self.constants: dict[int, tree.Constant] = {}
+        self.turned: dict[tree.Constant, tree.Constant] = {}
 
     def run(self, function: relax.Function) -> tree.Function:
         parameters = [self.parameter(parameter) for parameter in function.params]
@@ -87,10 +89,32 @@ class _Exporter:
     def _call(self, call: relax.Call) -> tree.Expression:
         form = relay_form(call)
         if form is None:
-            raise ModelError(f"{call.op.name} has no form in Relay" + _operand_note(call))
+            written = norm_written_out(call, self._expression)
+            if written is None:
+                raise ModelError(f"{call.op.name} has no form in Relay" + _operand_note(call))
+            return written
         row, exported = form
         operands = tuple(self._operand(operand) for operand in exported.operands)
-        return _recognised(tree.Call(row.name, operands, changed(row.attributes, exported.attributes)))
+        return self._recognised(tree.Call(row.name, operands, changed(row.attributes, exported.attributes)))
+
+    def _recognised(self, call: tree.Call) -> tree.Call:
+        """nn.dense, which is a product with a transposed weight in Relax, or with a constant matrix."""
+        if call.op != "nn.matmul" or call.attrs.given.keys() & {"transpose_a", "transpose_b"}:
+            return call
+        data, weight = call.args
+        if isinstance(weight, tree.Call) and weight.op == "transpose" and weight.attrs["axes"] == (1, 0):
+            (weight,) = weight.args
+        elif isinstance(weight, tree.Constant) and weight.data.ndim == 2:
+            weight = self._turned(weight)
+        else:
+            return call
+        return tree.Call("nn.dense", (data, weight), {"units": None, **call.attrs.given})
+
+    def _turned(self, matrix: tree.Constant) -> tree.Constant:
+        """The transposed matrix, one constant however often it is read."""
+        if matrix not in self.turned:
+            self.turned[matrix] = tree.Constant(np.ascontiguousarray(matrix.data.T))
+        return self.turned[matrix]
 
     def _operand(self, operand: Expression | np.ndarray) -> tree.Expression:
         return tree.Constant(operand) if isinstance(operand, np.ndarray) else self._expression(operand)
@@ -116,19 +140,6 @@ def _variable(parameter: relax.Var) -> tree.Var:
     they found in one reading with the body of another.
     """
     return tree.Var(str(parameter.name), to_relay(parameter.ty, f"parameter {parameter.name}"))
-
-
-def _recognised(call: tree.Call) -> tree.Call:
-    """nn.dense, which is a product with a transposed weight in Relax."""
-    if call.op != "nn.matmul" or call.attrs.keys() & {"transpose_a", "transpose_b"}:
-        return call
-    data, weight = call.args
-    if not isinstance(weight, tree.Call) or weight.op != "transpose":
-        return call
-    if weight.attrs.get("axes") != (1, 0):
-        return call
-    attributes = {"units": None, **call.attrs}
-    return tree.Call("nn.dense", (data, *weight.args), attributes)
 
 
 def _operand_note(call: relax.Call) -> str:

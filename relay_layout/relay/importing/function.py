@@ -230,7 +230,7 @@ class FunctionImporter:
         try:
             self._resolve(call, arguments)
             values = [self._expression(argument) for argument in arguments]
-            return self.operations.emit(call.op, values, call.attrs)
+            return self.operations.emit(call.op, values, call.attrs.given)
         except ModelError as error:
             raise self._error(call, str(error)) from None
 
@@ -240,7 +240,7 @@ class FunctionImporter:
         if not pending:
             return
         types = [None if argument in pending else self._relay_type(argument) for argument in arguments]
-        found = self.operations.operand_types(str(call.op), types, call.attrs)
+        found = self.operations.operand_types(str(call.op), types, call.attrs.given)
         for position, value in enumerate(arguments):
             if isinstance(value, Pending) and value.value is None:
                 name = value.variable.name

@@ -41,7 +41,7 @@ def legalizing(registry: Registry, name: str) -> tvm.transform.Pass:
 def _legal(part: tree.Expression, registry: Registry) -> tree.Expression | None:
     if not isinstance(part, tree.Call) or not isinstance(part.op, str) or registry.get(part.op) is None:
         return None
-    attributes = complete(part.op, TABLE[part.op].attributes, part.attrs)
+    attributes = complete(part.op, TABLE[part.op].attributes, part.attrs.given)
     types = [operand.checked_type for operand in (*part.args, part)]
     answer = registry.ask(part.op, attributes, list(part.args), types)
     if answer is None:

@@ -133,7 +133,7 @@ class _Comparison:
         return False
 
     def _calls_equal(self, left: Call, right: Call) -> bool:
-        if not attributes_equal(left.attrs, right.attrs) or not self._push(left.args, right.args):
+        if not attributes_equal(left.attrs.given, right.attrs.given) or not self._push(left.args, right.args):
             return False
         if isinstance(left.op, str) or isinstance(right.op, str):
             return left.op == right.op

@@ -227,7 +227,7 @@ class _Printer:
                 raise self._error(f"calls an operator named '{callee}', which Relay text reserves")
         else:
             callee = texts.pop()
-        return f"{callee}({', '.join([*texts, *self._print_attributes(call.attrs)])})"
+        return f"{callee}({', '.join([*texts, *self._print_attributes(call.attrs.given)])})"
 
     def _print_if(self, branch: If) -> Step[str]:
         (condition,) = yield self._print_operands((branch.condition,))

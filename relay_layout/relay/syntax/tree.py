@@ -8,7 +8,7 @@ network is a chain of thousands of nodes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,13 +32,13 @@ class Span(NamedTuple):
 class Meaning:
     """What scripts ask of expressions and only the operators, which need TVM, can tell.
 
-    ``default_of`` gives the declared default of an operator's attribute, KeyError where there is none;
+    ``defaults_of`` gives the attributes of an operator that have a declared default, with it;
     ``operand_beside`` a number or an array as an operand beside an expression, NotImplemented for other
     things; ``type_of`` an expression's type, ``to_relax_function`` the Relax function of its free variables,
     and ``astext`` its Relay text, without large constants where the second argument is false.
     """
 
-    default_of: Callable[[str, str], AttributeValue]
+    defaults_of: Callable[[str], Mapping[str, AttributeValue]]
     operand_beside: Callable[[Expression, Any], Any]
     type_of: Callable[[Expression], RelayType]
     to_relax_function: Callable[[Expression], Any]
@@ -76,20 +76,38 @@ class OperatorName(str):
         return str(self)
 
 
-class CallAttributes(dict[str, "AttributeValue"]):
-    """The attributes that a call names; ``attrs["strides"]`` and ``attrs.strides`` tell defaults as well."""
+class CallAttributes(Mapping[str, "AttributeValue"]):
+    """The attributes of a call, those left at their default as well; ``given`` has those that it names.
 
-    __slots__ = ("_operator",)
+    Equal are those with the same ones named, which a mapping of them may stand for.
+    """
+
+    __slots__ = ("_operator", "given")
+
+    _operator: str
+    given: dict[str, AttributeValue]
 
     def __init__(self, operator: str, given: Mapping[str, AttributeValue]) -> None:
-        super().__init__(given)
         self._operator = operator
+        self.given = dict(given.given if isinstance(given, CallAttributes) else given)
 
-    def __missing__(self, name: str) -> AttributeValue:
-        return _meaning().default_of(self._operator, name)
+    def __getitem__(self, name: str) -> AttributeValue:
+        return self.given[name] if name in self.given else _meaning().defaults_of(self._operator)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**_meaning().defaults_of(self._operator), **self.given})
+
+    def __len__(self) -> int:
+        return len({**_meaning().defaults_of(self._operator), **self.given})
+
+    def __eq__(self, other: object) -> bool:
+        return self.given == (other.given if isinstance(other, CallAttributes) else other)
+
+    def __repr__(self) -> str:
+        return repr(self.given)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name == "given":
             raise AttributeError(name)
         try:
             return self[name]
@@ -292,7 +310,7 @@ class Constant(Node):
 class Call(Node):
     """A call of an operator (``op`` is its name) or of a function (``op`` is an expression).
 
-    ``attrs`` has the attributes the source names; those left at the operator's default are absent.
+    ``attrs.given`` has the attributes the source names, without those left at the operator's default.
     """
 
     op: OperatorName | Expression

@@ -1,5 +1,7 @@
 """What the expressions of the syntax tree mean: their defaults, operands, types, functions and text."""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from relay_layout.relay.expression import astext, operand_beside, to_relax_function
@@ -10,14 +12,15 @@ from relay_layout.relay.syntax.tree import Meaning
 from relay_layout.relay.trees.inference import type_of
 
 
-def _default_of(operator: str, name: str) -> AttributeValue:
-    """The declared default of an operator's attribute. KeyError where there is none."""
+@lru_cache(maxsize=1024)
+def _defaults_of(operator: str) -> Mapping[str, AttributeValue]:
+    """The attributes of an operator that have a declared default, in the order of their declaration."""
     row = TABLE.get(operator)
-    attribute = declared(row.attributes).get(name) if row is not None else None
-    if attribute is None or attribute.default is REQUIRED:
-        raise KeyError(name)
-    default: Any = attribute.default
-    return default
+    attributes = declared(row.attributes) if row is not None else {}
+    found: dict[str, Any] = {
+        name: attribute.default for name, attribute in attributes.items() if attribute.default is not REQUIRED
+    }
+    return found
 
 
-MEANING = Meaning(_default_of, operand_beside, type_of, to_relax_function, astext)
+MEANING = Meaning(_defaults_of, operand_beside, type_of, to_relax_function, astext)

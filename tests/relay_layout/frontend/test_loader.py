@@ -119,6 +119,26 @@ def test_a_device_is_no_model(ending: str, tmp_path: Path) -> None:
     assert _message(model) == f"model '{model}': it is a device, not a file"
 
 
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("m.jsonl", "a tuning log, for --tuning-records"),
+        (
+            "m.pte",
+            "an ExecuTorch program, compiled already; torch.export.save writes its module as .pt2",
+        ),
+        (
+            "m.pt",
+            "what torch.save or torch.jit.save wrote: load it, and give relay_layout.from_torch the module "
+            "with example inputs",
+        ),
+    ],
+)
+def test_files_of_other_kinds(folder: Path, name: str, what: str) -> None:
+    Path(name).write_text("x")
+    assert _message(name) == f"model '{name}' is no model but {what}"
+
+
 @pytest.mark.parametrize("name", ["m.bin", "m"])
 def test_unknown_kind(folder: Path, name: str) -> None:
     Path(name).write_text("x")

@@ -165,7 +165,11 @@ def test_a_call_tells_its_operator_and_attributes():
     assert (call.attrs.groups, call.attrs["groups"], call.attrs.get_int("groups")) == (2, 2, 2)
     assert (call.attrs.data_layout, call.attrs.get_str("data_layout")) == ("NCHW", "NCHW")
     assert call.attrs.get_int_tuple("strides") == (1, 1)
-    assert dict(call.attrs) == {"groups": 2, "channels": 4, "kernel_size": (3, 3), "padding": (0, 0, 0, 0)}
+    assert call.attrs == {"groups": 2, "channels": 4, "kernel_size": (3, 3), "padding": (0, 0, 0, 0)}
+    again = {**call.attrs, "data_layout": "NHWC", "kernel_layout": "HWIO"}
+    assert list(again)[:3] == ["strides", "padding", "dilation"] and again["dilation"] == (1, 1)
+    assert dict(relay.nn.conv2d(*call.args, **again).attrs) == again
+    assert "dilation" not in relay.astext(relay.Call(call.op, call.args, call.attrs))
     with pytest.raises(AttributeError, match=r"nn.conv2d has no attribute 'stride'"):
         _ = call.attrs.stride
 

@@ -25,6 +25,27 @@ def test_bytecode_and_library_of_two_files(tmp_path):
         np.testing.assert_array_equal(found.numpy(), np.maximum(DATA - 1, 0))
 
 
+def test_results_are_nested_as_the_function_nests_them():
+    x = relay.var("x", shape=(2, 3))
+    both = relay.Tuple([relay.Tuple([x + x, x * x]), relay.Tuple([x - relay.const(1.0)])])
+    executable = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], both)), "llvm")
+    again = relay.vm.Executable.load_exec(*executable.save())
+    for each in (executable, again):
+        (total, product), (less,) = relay.vm.VirtualMachine(each, tvm.cpu()).run(DATA)
+        for found, wanted in ((total, DATA + DATA), (product, DATA * DATA), (less, DATA - 1)):
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+@pytest.mark.parametrize("code", [b"", b"\xff", b"[]", b"{}"])
+def test_bytecode_of_another_kind(code):
+    x = relay.var("x", shape=(2, 3))
+    _, library = relay.vm.compile(tvm.IRModule.from_expr(relay.nn.relu(x)), "llvm").save()
+    with pytest.raises(
+        ValueError, match=r"the bytecode is not what save\(\) of this package's executables gave"
+    ):
+        relay.vm.Executable.load_exec(code, library)
+
+
 def test_a_library_of_another_kind():
     with pytest.raises(TypeError, match=r"load_exec takes what relay\.load_module gives, not str"):
         relay.vm.Executable.load_exec(b"", "lib.so")

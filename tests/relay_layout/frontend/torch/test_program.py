@@ -119,6 +119,35 @@ def test_an_input_in_another_order_is_refused(tmp_path: Path) -> None:
     assert_agrees(permissive, model, (x.contiguous(),))
 
 
+def test_slices_declare_the_order_between_their_gaps(tmp_path: Path) -> None:
+    class Halves(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x[:, ::2], x[:, :, 1:4], x[:, 0], x.expand(3, 2, 4, 6, 5)
+
+    model, whole = Halves().eval(), image(2, 8, 6, 10, memory_format=LAST)
+    x = whole[:, 1:5, :, ::2]
+    session = session_of(model, tmp_path, (x,))
+    for output, expected in zip(session.run({"x": x}).values(), model(x), strict=True):
+        np.testing.assert_array_equal(output, expected.numpy())
+    assert [spec.dim_order for spec in (*session.inputs, *session.outputs)] == [
+        (0, 2, 3, 1),
+        (0, 2, 3, 1),
+        (0, 2, 3, 1),
+        (0, 1, 2),
+        (0, 1, 2, 3, 4),
+    ]
+    assert [x[:, ::2].dim_order(), x[:, :, 1:4].dim_order()] == [(0, 2, 3, 1)] * 2, "as PyTorch has it"
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3), (0, 2, 2, 1), (0, 1, 2, 3, 4)])
+def test_a_dim_order_names_each_dimension_once(order: tuple[int, ...]) -> None:
+    with pytest.raises(ModelError) as raised:
+        relay_layout.from_torch(nn.ReLU().eval(), (image(2, 3, 6, 5),), dim_orders={"input": order})
+    assert str(raised.value) == (
+        f"torch program: input 'input': dim_order {order} does not name each of its 4 dimensions once"
+    )
+
+
 def test_ambiguous_strides_are_decided_by_declaration(tmp_path: Path) -> None:
     """With one channel both orders fit the example; at run time the image may have more rows."""
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1)).eval()

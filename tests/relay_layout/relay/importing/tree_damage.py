@@ -74,7 +74,7 @@ def _other_call(main: Function, rng: random.Random) -> Function:
     if not calls:
         return main
     old = rng.choice(calls)
-    attributes: dict[str, Any] = dict(old.attrs)
+    attributes: dict[str, Any] = dict(old.attrs.given)
     operands = list(old.args)
     operator: Any = old.op
     kind = rng.randrange(6)

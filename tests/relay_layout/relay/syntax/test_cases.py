@@ -54,7 +54,7 @@ def test_json_says_the_same_as_text(name: str) -> None:
             for part in post_order(document.functions["main"])
             if isinstance(part, Call) and part.op == "qnn.requantize"
         )
-        assert dict(requantize.attrs) == {
+        assert requantize.attrs == {
             "rounding": "UPWARD",
             "compute_dtype": "int64",
             "out_dtype": "int32",
