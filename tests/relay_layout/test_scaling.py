@@ -189,8 +189,10 @@ MEMORY = """
     import tvm
     from tvm import relax
 
+    from relay_layout.layout_request import LayoutRequest
+    from relay_layout.rewrite.convert_layout import convert_layout
     from relay_layout.targets import resolve_target
-    from relay_layout.rewrite.convert_layout import LayoutRequest, convert_layout
+    from tests.relax_modules import main_of
 
     channels, layers = int(sys.argv[1]), int(sys.argv[2])
     peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
