@@ -19,6 +19,7 @@ from tvm_ffi import structural_walk
 from topi_ext.codegen.bfloat16 import lower_bfloat16
 from topi_ext.codegen.byte_lookups import lower_byte_lookups
 from topi_ext.codegen.comparisons import exact_comparisons
+from topi_ext.codegen.deinterleave import deinterleave_loads
 from topi_ext.codegen.differences import keep_differences
 from topi_ext.codegen.dot_lowering import lower_dot_products
 from topi_ext.codegen.falling_places import rising_places
@@ -82,6 +83,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 hide_floats(),
                 sum_in_parts(),
                 interleave_stores(),
+                deinterleave_loads(),
                 lower_dot_products(),
                 lower_bfloat16(),
                 exact_comparisons(),

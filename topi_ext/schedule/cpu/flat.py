@@ -247,10 +247,14 @@ def _joined_nest(block: _Flat, groups: _Groups, views: dict[_Place, Any]) -> Any
 
 
 def _is_mixed(axes: list[tirx.IterVar], lanes: int) -> bool:
-    """Does a vector divide the elements inside of an axis, though not a row, or is their number unknown?"""
+    """Does a vector divide the elements inside of an axis, though not a row, or is their number unknown?
+
+    Or do short rows divide a vector, which TVM has as quotients and remainders of each of its lanes then.
+    """
     sizes = [fixed(axis.dom.extent) for axis in axes]
     known = [size for size in sizes if size is not None]
-    return len(known) < len(sizes) or any(prod(known[place:]) % lanes == 0 for place in range(1, len(known)))
+    inside = [prod(known[place:]) for place in range(1, len(known))]
+    return len(known) < len(sizes) or any(size % lanes == 0 or lanes % size == 0 for size in inside)
 
 
 def _groups(block: _Flat, lanes: int, begins: dict[Any, set[int]]) -> _Groups:

@@ -243,7 +243,7 @@ def _nest(sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any]
         spatial, row = shared, [last]
     elif extent is not None and extent > 1 and len(spatial) > how.rows:
         width = _columns(sch, spatial, extent, how)
-        if extent >= width:
+        if extent >= width >= LAST_LANES:
             outer, vector = sch.split(spatial.pop(), [None, width])
             spatial.append(outer)
             if extent % width:
@@ -268,7 +268,8 @@ def _columns(sch: Schedule, spatial: list[Any], extent: int, how: Arrangement) -
     overlap a little, though not where this would leave all of them to one thread, and threads need parts.
     """
     if extent <= MAXIMUM_VECTOR:
-        return extent if extent % 4 == 0 else how.lanes
+        # Of fewer columns than lanes, two shorter vectors overlap.
+        return extent if extent % 4 == 0 else min(how.lanes, 1 << (extent.bit_length() - 1))
     rows = size_of([sch.get(loop).extent for loop in spatial[:-1]]) or FEW_PARTS
     for width in range(MAXIMUM_VECTOR, how.lanes, -how.lanes):
         parts = ceil(extent / width)

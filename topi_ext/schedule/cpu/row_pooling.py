@@ -78,7 +78,14 @@ def _arranged(sch: Schedule, processor: Processor, lanes: int) -> tirx.PrimFunc:
     epilogue = around.epilogue or sch.cache_write(anchor, 0, "global")
     is_known = height is not None and width is not None
     if height is not None and width is not None:
-        line, _ = sch.split(line, [None, largest_divisor(height, max(1, CHUNK_ELEMENTS // width))])
+        lines = largest_divisor(height, max(1, CHUNK_ELEMENTS // width))
+        together = loop_extent(sch, images[-1]) if lines == height else None
+        # Of images that are smaller than a chunk, several.
+        together = largest_divisor(together or 1, max(1, CHUNK_ELEMENTS // (lines * width)))
+        image, own = sch.split(images.pop(), [None, together])
+        line, row = sch.split(line, [None, lines])
+        sch.reorder(image, line, own, row)
+        images.append(image)
     chunk = sch.fuse(*images, line)
     if parallel:
         sch.parallel(chunk)

@@ -136,3 +136,11 @@ def test_vectors_of_images_that_they_divide(shape: tuple[int, ...]) -> None:
 def test_a_symbolic_batch(batch: int) -> None:
     data = data_of(batch, 4, 8, 3)
     check_loops([data], topi.nn.relu, np.maximum(data, 0), True)
+
+
+@pytest.mark.parametrize("shape", [(19, 21, 2), (7, 3, 5, 8), (9, 2)])
+def test_rows_that_divide_a_vector_are_joined(shape: tuple[int, ...]) -> None:
+    """Each lane would have its place as quotients and remainders, and be loaded by itself."""
+    assert extents(topi.nn.relu, shape) == [int(np.prod(shape))]
+    data = data_of(*shape)
+    check_loops([data], topi.nn.relu, np.maximum(data, 0), False)

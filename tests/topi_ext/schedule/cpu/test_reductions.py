@@ -167,6 +167,17 @@ def test_channels_that_fill_no_vector_have_no_conditions(shape: tuple[int, ...])
     assert "T.where" not in script
 
 
+@pytest.mark.parametrize(("columns", "lanes"), [(4, 4), (5, 4), (7, 4), (9, 8), (13, 8)])
+def test_fewer_columns_than_lanes_are_shorter_vectors(columns: int, lanes: int) -> None:
+    wide = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 1})
+    data = te.placeholder((20, 80, columns))
+    script = scheduled_by(LoopNest(), prim_func([data, topi.sum(data, [1])]), wide).mod["main"].script()
+    assert f"T.vectorized({lanes})" in script
+    assert "T.where" not in script
+    values = data_of(6, 80, columns)
+    check_loops([values], lambda x: topi.sum(x, [1]), values.sum(1), False, tolerance=1e-6)
+
+
 @pytest.mark.parametrize(("columns", "shared"), [(61, True), (97, False), (500, True)])
 def test_columns_that_fill_no_vector_are_shared_without_conditions(columns: int, shared: bool) -> None:
     """By as many vectors as divide them, of which the last thread has those that overlap: 4, 7 and 32."""

@@ -42,3 +42,13 @@ def test_what_it_declines_is_right_in_the_next_rule() -> None:
     assert apply_rules(func, target_for(CPU))[0] == "LoopNest"
     values = integers(np.random.default_rng(0), (1, 8, 6, 7))
     check_kernel(func, target_for(CPU), [values], np.maximum(values[:, :, :-1], values[:, :, 1:]))
+
+
+@pytest.mark.parametrize("operator", ["max_pool2d", "avg_pool2d"])
+def test_small_images_are_several_in_a_chunk(operator: str) -> None:
+    """Of one the columns would be stored in vectors of which the next step reads parts at once."""
+    case = PoolingCase(operator, 2, 96, 4, 5, (3, 3), padding=(1, 1, 1, 1), cpu=CPU)
+    run_pooling(case)
+    func, _, _ = pooling_function(case)
+    code = scheduled_by(WindowPooling(), func, target_for(CPU)).mod["main"].script()
+    assert "T.grid(1, 48, 4, 2)" in code
