@@ -12,7 +12,7 @@ from relay_layout.frontend.onnx.node import Converter, Node
 from relay_layout.frontend.operators.distinct import distinct
 from relay_layout.frontend.operators.ranking import best_elements, first_elements
 from relay_layout.frontend.values import Unsupported, Value, dtype_of, shape_of, written
-from relay_layout.ir import Extent, is_empty, is_static
+from relay_layout.ir import Constant, Extent, constant_array, is_empty, is_static
 from topi_ext.compute.boxes import from_center, from_corners, suppress_every_class
 from topi_ext.compute.nonzero import places_of_nonzero
 
@@ -20,7 +20,20 @@ from topi_ext.compute.nonzero import places_of_nonzero
 def _nonzero(node: Node) -> Value:
     if not shape_of(node.input(0)):
         raise Unsupported("lists a scalar, which is not supported: give it one dimension by Unsqueeze")
-    return _places(node, node.tensor(0))
+    data = node.tensor(0)
+    shape = shape_of(data)
+    if len(shape) == 1 and _is_all_nonzero(node, data):
+        return node.reshaped(node.places(shape[0]), [1, shape[0]])
+    return _places(node, data)
+
+
+def _is_all_nonzero(node: Node, data: Any) -> bool:
+    """Whether one number that is not zero was repeated, as PyTorch's older exporter does to count places."""
+    made = node.builder.lookup_binding(data) if isinstance(data, relax.Var) else None
+    if not isinstance(made, relax.Call) or made.op.name != "relax.broadcast_to":
+        return False
+    fill = made.args[0]
+    return isinstance(fill, Constant) and bool(constant_array(fill).all())
 
 
 def _places(node: Node, data: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from relay_layout.errors import InputError
+from relay_layout.frontend import load_model
 from tests.relay_layout.frontend.onnx.test_counted import Array, check, model_of
 
 RANDOM = np.random.default_rng(5)
@@ -80,3 +81,11 @@ def test_elements_at_no_places(tmp_path: Path) -> None:
     constants = {"p": np.zeros((0, 2), "int64")}
     model = model_of("y = GatherElements <axis=0> (x, p)", "float[n,c] x", "float[a,b] y", constants)
     check(model, [{"x": rows(*shape)} for shape in ((3, 2), (0, 4))], tmp_path)
+
+
+@pytest.mark.parametrize("fill", [1, 0])
+def test_places_of_a_repeated_number_are_as_many_as_it(fill: int, tmp_path: Path) -> None:
+    nodes = f"n = Shape (x)  c = ConstantOfShape <value = int64[1] {{{fill}}}> (n)  y = NonZero (c)"
+    model = model_of(nodes, "float[n] x", "int64[a,b] y")
+    assert ("places_of_nonzero" in str(load_model(model).script())) == (fill == 0)
+    check(model, [{"x": rows(length)} for length in (5, 1, 0)], tmp_path)
