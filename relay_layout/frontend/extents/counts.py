@@ -7,6 +7,7 @@ functions of tensors whose extents are expressions of a variable that is no exte
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from tvm import relax, sym, tirx
@@ -27,8 +28,7 @@ class Counts:
         self._sums: dict[tirx.Var, Polynomial] = {}
         self.parts: ByIdentity[Any, Sequence[Any]] = ByIdentity()
         """The parts of tensors that were joined along their one axis."""
-        self.sources: ByIdentity[Any, Any] = ByIdentity()
-        """What tensors of converted elements, and of one element in another shape, were made of."""
+        self._sources: ByIdentity[Any, Any] = ByIdentity()
         self._places: ByIdentity[Any, Any] = ByIdentity()
         self._ends: ByIdentity[Any, tirx.Var] = ByIdentity()
 
@@ -52,11 +52,26 @@ class Counts:
         """The extent that :meth:`end` has counted up to ``number``; None where it has not."""
         return self._ends.get(self._origin(number))
 
+    def made_of(self, number: Any, source: Any) -> None:
+        """Notes that a tensor is another one with converted elements, or of one element in another shape.
+
+        Nothing is noted of one that stands for its own source, as what changes nothing gives it back.
+        """
+        if all(earlier is not number for earlier in self.sources(source)):
+            self._sources[number] = source
+
+    def sources(self, number: Any) -> Iterator[Any]:
+        """``number``, and the tensors that it was made of one by one, the last one made first."""
+        while number is not None:
+            yield number
+            number = self._sources.get(number)
+
     def _origin(self, number: Any) -> Any:
         """The integer of which another integer is the same."""
-        source = self.sources.get(number)
-        while source is not None and "int" in str(source.ty.dtype) and "int" in str(number.ty.dtype):
-            number, source = source, self.sources.get(source)
+        for source in islice(self.sources(number), 1, None):
+            if "int" not in str(source.ty.dtype) or "int" not in str(number.ty.dtype):
+                break
+            number = source
         return number
 
     def opened(self, name: str, most: Extent | None = None) -> tirx.Var:

@@ -142,7 +142,7 @@ class Importer:
         if node.operator == "Concat" and isinstance(values[0], relax.Var):
             self._counts.parts[values[0]] = inputs
         if node.operator in _KEEPS_NUMBERS and isinstance(inputs[0], relax.Var) and _is_number(values[0]):
-            self._counts.sources[values[0]] = inputs[0]
+            self._counts.made_of(values[0], inputs[0])
 
     def _attributes_of(self, proto: "onnx.NodeProto") -> dict[str, Any]:
         if not self._around.is_inside:

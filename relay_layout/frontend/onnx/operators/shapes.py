@@ -274,11 +274,9 @@ def _is(value: Value, number: int) -> bool:
 
 def _integer(node: Node, value: Value) -> Value:
     """A number rounded up; the integer itself, where one was converted."""
-    source = value
-    while source is not None:
+    for source in node.counts.sources(value):
         if dtype_of(source).startswith("int"):
             return source
-        source = node.counts.sources.get(source)
     return node.emit(relax.op.ceil(node.expression(value)), "rounded")
 
 

@@ -118,6 +118,13 @@ def test_ranges_to_one_end_fit(tmp_path: Path) -> None:
     check(model, [{"n": np.array(number)} for number in (4, 1, 0, -2)], tmp_path)
 
 
+def test_ranges_to_what_casts_give_back(tmp_path: Path) -> None:
+    """A cast that changes nothing gives its operand, which would be its own source."""
+    nodes = "m = Cast <to=7> (n)  r = Range(none, m, one)  s = Range(none, n, one)  y = Add(r, s)"
+    model = model_of(nodes, "int64 n", "int64[m] y", {"none": np.array(0), "one": np.array(1)})
+    check(model, [{"n": np.array(number)} for number in (4, 0)], tmp_path)
+
+
 def test_a_range_is_computed_with_what_its_end_is(tmp_path: Path) -> None:
     """As a window of any length is: the count and its use share what they are computed from."""
     nodes = """
