@@ -1,7 +1,7 @@
 """What the torch converter knows of one ONNX node."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,18 @@ class Node:
     attributes: Mapping[str, Any]
     constants: Mapping[str, np.ndarray[Any, Any]]
     opset: int
+    numbers: Mapping[int, list[Any]] = field(init=False)
+    """The inputs of at most one dimension that the model has, read once: what is read of an array in a run,
+    Inductor takes for unknown."""
+
+    def __post_init__(self) -> None:
+        stored = {index: self.constant(index) for index in range(len(self.inputs))}
+        numbers = {
+            index: array.reshape(-1).tolist()
+            for index, array in stored.items()
+            if array is not None and array.ndim < 2
+        }
+        object.__setattr__(self, "numbers", numbers)
 
     def constant(self, index: int) -> np.ndarray[Any, Any] | None:
         """The value of input ``index`` where it is stored in the model, else None."""
@@ -37,9 +49,8 @@ class Node:
 
     def integers(self, index: int, tensors: Sequence[Tensor | None]) -> list[int]:
         """Input ``index`` as integers: from the model if stored there, else from this run's tensors."""
-        stored = self.constant(index)
-        if stored is not None:
-            return [int(value) for value in stored.reshape(-1)]
+        if index in self.numbers:
+            return [int(value) for value in self.numbers[index]]
         tensor = tensors[index]
         assert tensor is not None
         return [int(value) for value in tensor.reshape(-1).tolist()]

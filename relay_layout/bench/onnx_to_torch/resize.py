@@ -119,9 +119,8 @@ def resize(node: Node) -> Operation:
             return [float(value) for value in attributes["scales"]]
         if not node.has_input(scales_index):
             return []
-        stored = node.constant(scales_index)
-        if stored is not None:
-            return [float(value) for value in stored.reshape(-1)]
+        if scales_index in node.numbers:
+            return [float(value) for value in node.numbers[scales_index]]
         tensor = tensors[scales_index]
         return [] if tensor is None else [float(value) for value in tensor.tolist()]
 
