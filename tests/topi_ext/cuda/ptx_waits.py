@@ -33,12 +33,7 @@ def reached_before_the_wait(code: list[Instruction]) -> list[Instruction]:
 
 def memory_accesses(code: list[Instruction]) -> list[str]:
     """Global memory's, but for asynchronous copies."""
-    return [
-        found.text
-        for found in code
-        if found.words[0] in ("ld", "ldu", "st", "red", "atom", "prefetch")
-        and not _NOT_GLOBAL & {*found.words}
-    ]
+    return [found.text for found in code if found.words[0] in _ACCESSES and not _NOT_GLOBAL & {*found.words}]
 
 
 def early_problems(kernel: Kernel) -> list[str]:
