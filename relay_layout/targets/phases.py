@@ -19,8 +19,8 @@ from topi_ext.indexing import block_of
 from topi_ext.workloads.stacked_phases import PhasesAlong, StackedPhases
 
 LARGEST_BLOCK = 16
-"""Channels in a block of the phases of a result that has channels first; fewer where it does not divide. Of
-channels last, those of the largest vector."""
+"""Channels in a block of the phases of a result that has channels first, which are in no blocks where it does
+not divide. Of channels last, those of the largest vector."""
 
 SMALL_IMAGE = 100
 """Pixels; with fewer, a convolution of many channels takes the time that reading its weight takes.
@@ -140,9 +140,10 @@ def phases_of(
         return None
     phases = Phases(stacked, layouts, axes, convolution.out_channels, tuple(dilation), out)
     if out == stacked.channels_first and not phases.are_result:
-        # The copy interleaves pixels in any case, and convolutions are faster with vectors of channels.
-        blocked = fitting_layouts(stacked, data, f"{out}{LARGEST_BLOCK}c")
-        return replace(phases, layouts=blocked)
+        # The copy interleaves pixels in any case, and convolutions are faster with whole vectors of channels.
+        if outputs % LARGEST_BLOCK == 0:
+            return replace(phases, layouts=fitting_layouts(stacked, data, f"{out}{LARGEST_BLOCK}c"))
+        return phases
     if in_place and not phases.are_result and _has_whole_vectors(phases):
         return _stored_in_place(phases, padding[:rank])
     return phases

@@ -1,55 +1,43 @@
-"""Copies that bring another axis innermost: square tiles, transposed in vector registers.
-
-Whole vectors are read and whole vectors are written. In between, a tile takes log2(n) rounds in which pairs
-of rows exchange halves (Eklundh, IEEE Transactions on Computers, 1972), each a shuffle of two vectors.
-"""
+"""Copies that bring another axis innermost: square tiles, transposed in vector registers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil, log2, prod
+from math import prod
 from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, TensorLoad
+from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
+from tvm_ffi import structural_equal
 
-from topi_ext.codegen.scalar_operations import vector_of
 from topi_ext.extents import as_int
-from topi_ext.ir import IF_THEN_ELSE, loads_of, nodes_of, substitute
-from topi_ext.machine.processor import LINE_BYTES, Processor
+from topi_ext.ir import loads_of, nodes_of, substitute, uses
+from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import has_reduction, open_schedule
+from topi_ext.schedule.cpu.interleaved import MOST_ROWS
 from topi_ext.schedule.cpu.rule import ProcessorRule
+from topi_ext.schedule.cpu.transposed_tiles import (
+    LARGEST_TILE,
+    SMALLEST_TILE,
+    Digit,
+    TransposedTiles,
+    bytes_of,
+    is_arithmetic,
+    tile_size,
+)
 from topi_ext.schedule.inlining import inlined, only_block
 from topi_ext.schedule.nests import with_nests
-from topi_ext.schedule.work import INSTRUCTIONS
-
-SMALLEST_TILE, LARGEST_TILE = 4, 16
-"""Rows and columns of the tiles that are transposed in registers."""
 
 _ELEMENT_BYTES = (1, 2, 4, 8)
-
-_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
-
-VECTOR_CYCLES = 3.0
-"""Reading and writing a vector of a tile; each round of exchanges takes one more."""
-
-
-@dataclass(frozen=True)
-class Digit:
-    """A loop of a copy: its extent, and how many elements a step moves on in the source and in the result."""
-
-    extent: Any
-    source: int
-    result: int
 
 
 class Transpose(ProcessorRule):
     """Functions that copy elements, of which neighbours in the source are none in the result.
 
-    What is done to each of them, with numbers that are the same for all, and conversions are done to whole
-    vectors.
+    What is done to each of them is done to whole vectors: conversions, and arithmetic with operands that are
+    the same for neighbours in the result. Neighbours may also alternate between a few such copies, as pixels
+    of an image of twice the size do.
     """
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
@@ -64,82 +52,68 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if block is None:
         return None
     store = block.body
-    if not isinstance(store, tirx.BufferStore):
+    if not isinstance(store, tirx.BufferStore) or not is_arithmetic(store.value):
         return None
-    copied = [load for load in loads_of(store.value) if not _is_number(load)]
-    if len(copied) != 1 or not _is_arithmetic(store.value):
+    copied = _copied(block, store.value)
+    if copied is None:
         return None
-    source, result = copied[0].source, store.buffer
-    element = _bytes_of(source)
-    if any(tensor.dtype == "bool" or _bytes_of(tensor) not in _ELEMENT_BYTES for tensor in (source, result)):
+    operands = [load for load in loads_of(store.value) if not load.source.same_as(copied.source)]
+    source, result = copied.source, store.buffer
+    if any(tensor.dtype == "bool" or bytes_of(tensor) not in _ELEMENT_BYTES for tensor in (source, result)):
         return None
     if any(as_int(extent) == 0 for extent in (*source.shape, *result.shape)):
         return None
-    loops = _digits(block, copied[0], store)
+    loops = _digits(block, copied, store, [index for load in operands for index in load.indices])
     if loops is None:
         return None
     digits, starts = loops
+    pixel, column = _innermost(digits)
     row = next((digit for digit in digits if digit.source == 1), None)
-    column = next((digit for digit in digits if digit.result == 1), None)
-    if row is None or column is None or row is column:
+    if row is None or column is None or row in (column, pixel):
         return None
-    size = _tile_size(row.extent, column.extent, min(LARGEST_TILE, processor.lanes(element)))
+    along = [digit.axis for digit in (pixel, column) if digit is not None and digit.axis is not None]
+    if any(uses(index, axis) for load in operands for index in load.indices for axis in along):
+        return None
+    lanes = min(LARGEST_TILE, processor.lanes(bytes_of(source)))
+    size = tile_size(row.extent, column.extent, lanes)
     if size is None:
         return None
-    outer = [digit for digit in digits if digit is not row and digit is not column]
-    body = _Copy(source, result, store.value, starts, outer, row, column, size).loop(
-        processor.parallel_cycles
-    )
-    return open_schedule(with_nests(func, [body], []))
+    outer = [digit for digit in digits if digit not in (row, column, pixel)]
+    axes = [axis.var for axis in block.iter_vars]
+    tiles = TransposedTiles(copied, result, store.value, starts, axes, outer, row, column, pixel, size)
+    return open_schedule(with_nests(func, [tiles.loop(processor.parallel_cycles)], []))
 
 
-def _is_number(value: Any) -> bool:
-    """Whether an operand is the same for all elements."""
-    if isinstance(value, TensorLoad):
-        return all(isinstance(index, tirx.IntImm) for index in value.indices)
-    return isinstance(value, tirx.FloatImm | tirx.IntImm)
+def _copied(block: Any, value: Any) -> TensorLoad | None:
+    """The load that depends on all axes of a block; None where there are others."""
+    axes = [axis.var for axis in block.iter_vars if as_int(axis.dom.extent) != 1]
+    loads = loads_of(value)
+    whole = [load for load in loads if all(any(uses(index, axis) for index in load.indices) for axis in axes)]
+    copied = whole[0] if whole else None
+    if copied is None or not all(load.source.same_as(copied.source) for load in whole):
+        return None
+    same = [load for load in loads if load.source.same_as(copied.source)]
+    return copied if all(structural_equal(load, copied) for load in same) else None
 
 
-def _bytes_of(tensor: Any) -> int:
-    """The size of an element."""
-    return int(tensor.dtype.bits) // 8
-
-
-def _is_arithmetic(value: Any) -> bool:
-    """Whether an expression is one of loads and numbers that has the same meaning for vectors."""
-    if isinstance(value, _ARITHMETIC):
-        return _is_arithmetic(value.a) and _is_arithmetic(value.b)
-    if isinstance(value, tirx.Cast):
-        return _is_arithmetic(value.value)
-    if isinstance(value, Call):
-        return _has_instruction(value) and all(map(_is_arithmetic, value.args))
-    return isinstance(value, TensorLoad) or _is_number(value)
-
-
-def _has_instruction(call: Call) -> bool:
-    """Whether a call is one instruction, whose operands are vectors where its result is one."""
-    return any(call.op.same_as(op) for op in INSTRUCTIONS) and call.op.name != IF_THEN_ELSE
-
-
-def _of_vector(value: Any, vector: Any, lanes: int) -> Any:
-    """An expression of one element, of a vector of them."""
-    if isinstance(value, _ARITHMETIC):
-        return type(value)(_of_vector(value.a, vector, lanes), _of_vector(value.b, vector, lanes))
-    if isinstance(value, tirx.Cast):
-        return tirx.Cast(vector_of(str(value.ty.dtype), lanes), _of_vector(value.value, vector, lanes))
-    if isinstance(value, Call):
-        operands = [_of_vector(operand, vector, lanes) for operand in value.args]
-        return tirx.call_intrin(vector_of(str(value.ty.dtype), lanes), value.op, *operands)
-    return tirx.Broadcast(value, lanes) if _is_number(value) else vector
+def _innermost(digits: Sequence[Digit]) -> tuple[Digit | None, Digit | None]:
+    """The loop of a few neighbours in the result, if any, and the one that vectors of a result lie along."""
+    last = next((digit for digit in digits if digit.result == 1), None)
+    if last is None or not isinstance(last.extent, int) or last.extent > MOST_ROWS:
+        return None, last
+    column = next((digit for digit in digits if digit.result == last.extent and digit.source != 1), None)
+    if column is None or not isinstance(column.extent, int) or column.extent < SMALLEST_TILE:
+        return None, last
+    return last, column
 
 
 def _digits(
-    block: Any, load: TensorLoad, store: tirx.BufferStore
+    block: Any, load: TensorLoad, store: tirx.BufferStore, others: Sequence[Any]
 ) -> tuple[list[Digit], tuple[int, int]] | None:
     """The loops of the copy and where it begins in the source and in the result.
 
-    Loops are outermost in the result first and joined where they follow each other in both. None where the
-    copy is no permutation of such loops.
+    Loops are outermost in the result first and joined where they follow each other in both, but for those of
+    axes that ``others`` use. None where the copy is no permutation of such loops.
     """
     read, written = _strides(load.source.shape), _strides(store.buffer.shape)
     axes = [axis.var for axis in block.iter_vars]
@@ -155,27 +129,28 @@ def _digits(
         analyzer.bind(axis.var, axis.dom)
     indices = [analyzer.simplify(index) for index in load.indices]
     offset = sum((index * stride for index, stride in zip(indices, read, strict=True)), 0)
-    variables, extents, apart = [], [], []
+    variables: list[tirx.Var] = []
+    loops: list[tuple[Any, int, tirx.Var | None, int]] = []
     for axis, stride in zip(block.iter_vars, written, strict=True):
         lengths = _digit_lengths(as_int(axis.dom.extent), _factors(indices, axis.var))
         if lengths is None:
             return None
+        used = any(uses(index, axis.var) for index in others)
         steps = []
         for place, length in enumerate(lengths):
             variable = tirx.Var(axis.var.name, axis.var.ty)
             analyzer.bind(variable, tvm.ir.Range(0, length))
             inner = prod(lengths[place + 1 :])
             variables.append(variable)
-            extents.append(length)
-            apart.append(stride * inner)
+            loops.append((length, stride * inner, axis.var if used else None, inner))
             steps.append(variable * inner)
         offset = substitute(offset, {axis.var: sum(steps, 0)})
     found = tvm.sym.detect_linear_equation(analyzer.simplify(offset), variables)
     if len(found) != len(variables) + 1 or not all(isinstance(part, tirx.IntImm) for part in found):
         return None
     digits = [
-        Digit(extent, int(part), step)
-        for extent, part, step in zip(extents, found, apart, strict=False)
+        Digit(extent, int(part), step, axis, apart)
+        for (extent, step, axis, apart), part in zip(loops, found, strict=False)
         if not isinstance(extent, int) or extent > 1
     ]
     start = int(found[-1])
@@ -227,131 +202,12 @@ def _joined(digits: list[Digit]) -> list[Digit]:
         outer = joined[-1] if joined else None
         if (
             outer is not None
+            and outer.axis is None
+            and digit.axis is None
             and outer.source == digit.source * digit.extent
             and outer.result == digit.result * digit.extent
         ):
-            joined[-1] = Digit(outer.extent * digit.extent, digit.source, digit.result)
+            joined[-1] = Digit(outer.extent * digit.extent, digit.source, digit.result, None, 0)
         else:
             joined.append(digit)
     return joined
-
-
-def _tile_size(rows: Any, columns: Any, lanes: int) -> int | None:
-    """The size of the tiles that cover both extents in the fewest cycles; the last ones overlap others."""
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        return None
-    sizes = [lanes >> halved for halved in range(3)]
-    fitting = [size for size in sizes if SMALLEST_TILE <= size <= min(rows, columns)]
-    return min(fitting, key=lambda size: _cycles(rows, columns, size), default=None)
-
-
-def _cycles(rows: int, columns: int, size: int) -> float:
-    return ceil(rows / size) * ceil(columns / size) * size * (VECTOR_CYCLES + log2(size))
-
-
-def _shared_span(step: int) -> int:
-    """The largest power of two that divides a step of so many bytes; a line where it is less.
-
-    Steps reach one in ``span / line`` sets of a cache.
-    """
-    return max(LINE_BYTES, step & -step)
-
-
-def _flat(tensor: Any) -> Any:
-    """A view of one axis, along which a vector may run over the end of a row."""
-    return tirx.decl_buffer((prod(as_int(extent) for extent in tensor.shape),), tensor.dtype, tensor.name)
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """Tiles of ``size`` rows, which lie along ``row`` in the source and along ``column`` in the result.
-
-    ``value`` is stored, an expression of the element that is loaded; the first one is at the first of
-    ``starts`` in the source, and at the second in the result.
-    """
-
-    source: Any
-    result: Any
-    value: Any
-    starts: tuple[int, int]
-    outer: list[Digit]
-    row: Digit
-    column: Digit
-    size: int
-
-    def loop(self, parallel_cycles: float) -> Any:
-        """The loop over all tiles, which threads share where they take more cycles than that."""
-        size, tiled = self.size, self._tiled()
-        extents = [*(digit.extent for digit in self.outer), *(ceil(one.extent / size) for one in tiled)]
-        cycles = _cycles(self.row.extent, self.column.extent, size)
-        cycles *= prod(extent for extent in extents[:-2] if isinstance(extent, int))
-        views = [_flat(tensor) for tensor in (self.source, self.result)]
-        lengths = [as_int(view.shape[0]) for view in views]
-        small = all(isinstance(length, int) and length < 1 << 31 for length in lengths)
-        dtype = "int32" if small else "int64"
-        counter = tirx.Var("tile", dtype)
-        places: list[Any] = []
-        rest: Any = counter
-        for extent in reversed(extents):
-            places.insert(0, rest % extent)
-            rest = rest // extent
-        starts, statements = [], []
-        for side, first in zip(("source", "result"), self.starts, strict=True):
-            offset: Any = first
-            for place, digit in zip(places, self.outer, strict=False):
-                offset += place * getattr(digit, side)
-            for place, digit in zip(places[-2:], tiled, strict=True):
-                offset += tirx.min(place * size, digit.extent - size) * getattr(digit, side)
-            starts.append(tirx.Var(f"{side}_start", dtype))
-            statements.append(tirx.Bind(starts[-1], offset))
-        statements += self._tile(views, starts)
-        kind = tirx.ForKind.PARALLEL if cycles > parallel_cycles else tirx.ForKind.SERIAL
-        body = tirx.For(counter, tirx.const(0, dtype), prod(extents), kind, tirx.SeqStmt(statements))
-        tensors = (self.source, self.result)
-        declared = [
-            tirx.DeclBuffer(view, data=tensor.data) for view, tensor in zip(views, tensors, strict=True)
-        ]
-        return tirx.SeqStmt([*declared, body])
-
-    def _tiled(self) -> tuple[Digit, Digit]:
-        """The two loops over tiles, outermost first.
-
-        The innermost one walks along one side's memory and crosses the other's rows. Rows that lie a power of
-        two apart share a few sets of a cache, so those are crossed that share the least.
-        """
-        written, read = self.row.result * _bytes_of(self.result), self.column.source * _bytes_of(self.source)
-        if _shared_span(written) < _shared_span(read):
-            return self.column, self.row
-        return self.row, self.column
-
-    def _tile(self, views: list[Any], starts: list[Any]) -> list[Any]:
-        """One tile: its rows are read, exchanged and written."""
-        (source, result), size = views, self.size
-        statements: list[Any] = []
-
-        def named(value: Any, place: int) -> Any:
-            variable = tirx.Var(f"row{place}", value.ty)
-            statements.append(tirx.Bind(variable, value))
-            return variable
-
-        def run(start: Any, place: int, apart: int) -> list[Any]:
-            return [tirx.Ramp(start + place * apart, 1, size)]
-
-        rows = [
-            named(tirx.BufferLoad(source, run(starts[0], place, self.column.source)), place)
-            for place in range(size)
-        ]
-        half = size // 2
-        while half:
-            for upper in (place for place in range(size) if not place & half):
-                lower = upper + half
-                pair = [rows[upper], rows[lower]]
-                left = [size + lane - half if lane & half else lane for lane in range(size)]
-                right = [size + lane if lane & half else lane + half for lane in range(size)]
-                rows[upper] = named(tirx.Shuffle(pair, left), upper)
-                rows[lower] = named(tirx.Shuffle(pair, right), lower)
-            half //= 2
-        for place, row in enumerate(rows):
-            value = _of_vector(self.value, row, size)
-            statements.append(tirx.BufferStore(result, value, run(starts[1], place, self.row.result)))
-        return statements

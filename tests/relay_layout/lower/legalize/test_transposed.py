@@ -384,6 +384,19 @@ def test_what_the_phases_are_made_with(
     assert (made.kernel, made.out_channels, phases.padding, phases.image) == (kernel, outputs, padding, image)
 
 
+@pytest.mark.parametrize(("channels", "layout"), [(16, "NCHW16c"), (4, "NCHW16c"), (3, "NCHW"), (6, "NCHW")])
+def test_phases_of_images_that_have_channels_first_are_in_whole_blocks_or_in_none(
+    channels: int, layout: str
+) -> None:
+    case = Case((8, channels), kernel=(2, 2), strides=(2, 2))
+    (node,) = build_graph(module_of(case, np.zeros((*case.channels, *case.kernel), "float32"))["main"]).nodes
+    convolution = convolution_of(node)
+    assert convolution is not None
+    phases = phases_of(convolution, node.attributes, "NCHW", "NCHW")
+    assert phases is not None
+    assert phases.layouts.out == layout
+
+
 def cost(case: Case, weight: np.ndarray | None, layouts: ConvolutionLayouts) -> float:
     (node,) = build_graph(module_of(case, weight)["main"]).nodes
     convolution = convolution_of(node)

@@ -212,6 +212,70 @@ def test_a_number_may_be_an_operand() -> None:
     np.testing.assert_array_equal(run_guarded(library, arrays, (20, 33)), arrays[0].T * arrays[1])
 
 
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("shape", [(2, 20, 24), (1, 37, 5), (3, 4, 19)])
+def test_an_element_may_be_read_twice(shape: tuple[int, ...], cpu: str | None) -> None:
+    check(
+        shape,
+        lambda data: topi.transpose(data * topi.maximum(data, 7.0), (0, 2, 1)),
+        lambda array: (array * np.maximum(array, 7)).transpose(0, 2, 1),
+        cpu=cpu,
+    )
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize(
+    ("batch", "blocks", "block", "height", "width"), [(2, 3, 16, 5, 7), (1, 2, 8, 4, 4), (1, 1, 16, 1, 33)]
+)
+def test_operands_that_neighbours_in_the_result_share(
+    batch: int, blocks: int, block: int, height: int, width: int, cpu: str | None
+) -> None:
+    channels, target = blocks * block, target_for(cpu)
+    data = te.placeholder((batch, blocks, height, width, block), "float32")
+    scale, shift = (te.placeholder(shape, "float32") for shape in ((1, channels, 1, 1), (batch, channels)))
+    result = te.compute(
+        (batch, channels, height, width),
+        lambda n, c, y, x: data[n, c // block, y, x, c % block] * scale[0, c, 0, 0] + shift[n, c],
+    )
+    func = prim_func([data, scale, shift, result])
+    library = compile_function(scheduled_by(Transpose(), func, target).mod["main"], target)
+    arrays = [numbered(tuple(map(int, tensor.shape))) for tensor in (data, scale, shift)]
+    plain = arrays[0].transpose(0, 1, 4, 2, 3).reshape(batch, channels, height, width)
+    expected = plain * arrays[1] + arrays[2][:, :, None, None]
+    np.testing.assert_array_equal(run_guarded(library, arrays, expected.shape), expected)
+
+
+@pytest.mark.parametrize("operand", ["row", "row and pixel"])
+def test_operands_that_neighbours_in_the_result_do_not_share_are_left_to_others(operand: str) -> None:
+    data, added = te.placeholder((20, 24), "float32"), te.placeholder((40,), "float32")
+    if operand == "row":
+        result = te.compute((24, 20), lambda x, c: data[c, x] + added[c])
+    else:
+        result = te.compute((12, 40), lambda x, c: data[c // 2, c % 2 * 12 + x] + added[c])
+    assert Transpose().apply(prim_func([data, added, result]), TARGET, False) is None
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("apart", [2, 3, 4])
+@pytest.mark.parametrize(("channels", "height", "width"), [(16, 3, 16), (20, 1, 7), (4, 2, 37)])
+def test_pixels_that_alternate_between_images(
+    channels: int, height: int, width: int, apart: int, cpu: str | None
+) -> None:
+    target = target_for(cpu)
+    data = te.placeholder((apart, height, width, channels), "float32")
+    added = te.placeholder((channels,), "float32")
+    result = te.compute(
+        (channels, height, width * apart), lambda c, y, x: data[x % apart, y, x // apart, c] + added[c]
+    )
+    func = prim_func([data, added, result])
+    scheduled = scheduled_by(Transpose(), func, target).mod["main"]
+    assert bool(nodes_of(scheduled.body, tirx.Shuffle))
+    library = compile_function(scheduled, target)
+    arrays = [numbered((apart, height, width, channels)), numbered((channels,))]
+    expected = arrays[0].transpose(3, 1, 2, 0).reshape(channels, height, -1) + arrays[1][:, None, None]
+    np.testing.assert_array_equal(run_guarded(library, arrays, expected.shape), expected)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_any_batch(batch: int) -> None:
     data = te.placeholder((tirx.Var("n", "int64"), 6, 7, 20), "float32")
@@ -227,7 +291,8 @@ def test_any_batch(batch: int) -> None:
     [
         lambda data: topi.nn.relu(data),
         lambda data: topi.exp(topi.transpose(data, (0, 2, 1))),
-        lambda data: topi.transpose(data * data, (0, 2, 1)),
+        lambda data: te.compute((2, 24, 20), lambda n, x, c: data[n, c, x] * data[n, 19 - c, x]),
+        lambda data: te.compute((2, 24, 20), lambda n, x, c: data[n, c, x] + data[0, c, 0]),
         lambda data: topi.sum(data, axis=1),
         lambda data: topi.flip(topi.transpose(data, (0, 2, 1)), 1),
         lambda data: topi.transpose(topi.strided_slice(data, [0, 0, 19], [2, 20, 0], [1, 1, -1]), (0, 2, 1)),
