@@ -37,7 +37,7 @@ class Transpose(ProcessorRule):
 
     What is done to each of them is done to whole vectors: conversions, and arithmetic with operands that are
     the same for neighbours in the result. Neighbours may also alternate between a few such copies, as pixels
-    of an image of twice the size do.
+    of an image of twice the size do, or a few of them stay together, as the parts of a complex number do.
     """
 
     def schedule(self, func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
@@ -67,20 +67,27 @@ def _scheduled(func: tirx.PrimFunc, processor: Processor) -> Schedule | None:
     if loops is None:
         return None
     digits, starts = loops
-    pixel, column = _innermost(digits)
-    row = next((digit for digit in digits if digit.source == 1), None)
+    lanes = processor.lanes(bytes_of(source))
+    unit = next((digit for digit in digits if digit.source == digit.result == 1), None)
+    together = unit.extent if unit is not None else 1
+    if not isinstance(together, int) or lanes % together or lanes < SMALLEST_TILE * together:
+        return None
+    pixel, column = _innermost(digits) if unit is None else (None, _step(digits, "result", together))
+    row = _step(digits, "source", together)
     if row is None or column is None or row in (column, pixel):
         return None
-    along = [digit.axis for digit in (pixel, column) if digit is not None and digit.axis is not None]
+    inner = (row, column, pixel, unit)
+    along = [digit.axis for digit in inner if digit not in (None, row) and digit.axis is not None]
     if any(uses(index, axis) for load in operands for index in load.indices for axis in along):
         return None
-    lanes = min(LARGEST_TILE, processor.lanes(bytes_of(source)))
-    size = tile_size(row.extent, column.extent, lanes)
+    size = tile_size(row.extent, column.extent, min(LARGEST_TILE, lanes // together))
     if size is None:
         return None
-    outer = [digit for digit in digits if digit not in (row, column, pixel)]
+    outer = [digit for digit in digits if digit not in inner]
     axes = [axis.var for axis in block.iter_vars]
-    tiles = TransposedTiles(copied, result, store.value, starts, axes, outer, row, column, pixel, size)
+    tiles = TransposedTiles(
+        copied, result, store.value, starts, axes, outer, row, column, pixel, together, size
+    )
     return open_schedule(with_nests(func, [tiles.loop(processor.parallel_cycles)], []))
 
 
@@ -98,13 +105,20 @@ def _copied(block: Any, value: Any) -> TensorLoad | None:
 
 def _innermost(digits: Sequence[Digit]) -> tuple[Digit | None, Digit | None]:
     """The loop of a few neighbours in the result, if any, and the one that vectors of a result lie along."""
-    last = next((digit for digit in digits if digit.result == 1), None)
+    last = _step(digits, "result", 1)
     if last is None or not isinstance(last.extent, int) or last.extent > MOST_ROWS:
         return None, last
-    column = next((digit for digit in digits if digit.result == last.extent and digit.source != 1), None)
-    if column is None or not isinstance(column.extent, int) or column.extent < SMALLEST_TILE:
+    column = _step(digits, "result", last.extent)
+    if column is None or column.source == 1:
+        return None, last
+    if not isinstance(column.extent, int) or column.extent < SMALLEST_TILE:
         return None, last
     return last, column
+
+
+def _step(digits: Sequence[Digit], side: str, elements: int) -> Digit | None:
+    """The loop of which a step moves on so many elements in the source or in the result."""
+    return next((digit for digit in digits if getattr(digit, side) == elements), None)
 
 
 def _digits(

@@ -102,8 +102,8 @@ class TransposedTiles:
     ``value`` is stored, an expression of the element that ``copied`` loads, and of others that are the same
     along ``column`` and ``pixel``; the first one is at the first of ``starts`` in the source, and at the
     second in the result. ``pixel`` is a loop of a few neighbours in the result, whose tiles alternate there;
-    :func:`topi_ext.codegen.interleave.interleave_stores` makes whole vectors of their stores. ``axes`` are
-    those of the block that copies.
+    :func:`topi_ext.codegen.interleave.interleave_stores` makes whole vectors of their stores. ``unit``
+    neighbours stay together. ``axes`` are those of the block that copies.
     """
 
     copied: TensorLoad
@@ -115,6 +115,7 @@ class TransposedTiles:
     row: Digit
     column: Digit
     pixel: Digit | None
+    unit: int
     size: int
 
     def loop(self, parallel_cycles: float) -> Any:
@@ -151,6 +152,11 @@ class TransposedTiles:
         ]
         return tirx.SeqStmt([*declared, body])
 
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.size * self.unit
+
     def _tiled(self) -> tuple[Digit, Digit]:
         """The two loops over tiles, outermost first.
 
@@ -165,21 +171,22 @@ class TransposedTiles:
 
     def _tile(self, views: Sequence[Any], starts: Sequence[Any], reached: dict[Digit, Any]) -> list[Any]:
         """The tiles of one place, one for each element of a pixel: rows are read, exchanged and written."""
-        (source, result), size = views, self.size
+        (source, result), size, lanes = views, self.size, self.lanes
+        stride = self.column.result // self.unit
         statements: list[Any] = []
         tiles: list[list[Any]] = []
         for apart in range(self.pixel.extent) if self.pixel is not None else (0,):
             start = starts[0] + apart * self.pixel.source if self.pixel is not None else starts[0]
             rows = []
             for place in range(size):
-                run = tirx.Ramp(start + place * self.column.source, 1, size)
-                rows.append(tirx.Var(f"row{place}", vector_of(str(source.dtype), size)))
+                run = tirx.Ramp(start + place * self.column.source, 1, lanes)
+                rows.append(tirx.Var(f"row{place}", vector_of(str(source.dtype), lanes)))
                 statements.append(tirx.Bind(rows[-1], tirx.BufferLoad(source, [run])))
-            tiles.append(_transposed(rows, statements))
+            tiles.append(_transposed(rows, self.unit, statements))
         for place in range(size):
             for apart, rows in enumerate(tiles):
                 value = self._value(self.value, rows[place], self._axes(reached, place))
-                run = tirx.Ramp(starts[1] + place * self.row.result + apart, self.column.result, size)
+                run = tirx.Ramp(starts[1] + place * self.row.result + apart, stride, lanes)
                 statements.append(tirx.BufferStore(result, value, [run]))
         return statements
 
@@ -197,18 +204,18 @@ class TransposedTiles:
         if isinstance(value, _ARITHMETIC):
             return type(value)(self._value(value.a, vector, axes), self._value(value.b, vector, axes))
         if isinstance(value, tirx.Cast):
-            kind = vector_of(str(value.ty.dtype), self.size)
+            kind = vector_of(str(value.ty.dtype), self.lanes)
             return tirx.Cast(kind, self._value(value.value, vector, axes))
         if isinstance(value, Call):
             operands = [self._value(operand, vector, axes) for operand in value.args]
-            return tirx.call_intrin(vector_of(str(value.ty.dtype), self.size), value.op, *operands)
+            return tirx.call_intrin(vector_of(str(value.ty.dtype), self.lanes), value.op, *operands)
         if isinstance(value, TensorLoad) and value.source.same_as(self.copied.source):
             return vector
-        return tirx.Broadcast(substitute(value, axes), self.size)
+        return tirx.Broadcast(substitute(value, axes), self.lanes)
 
 
-def _transposed(rows: list[Any], statements: list[Any]) -> list[Any]:
-    """Variables of a tile's columns, which are bound by what is put after ``statements``."""
+def _transposed(rows: list[Any], unit: int, statements: list[Any]) -> list[Any]:
+    """Variables of the columns of a tile of units, which are bound by what is put after ``statements``."""
     rows, size = list(rows), len(rows)
     half = size // 2
     while half:
@@ -217,8 +224,10 @@ def _transposed(rows: list[Any], statements: list[Any]) -> list[Any]:
             pair = [rows[upper], rows[lower]]
             left = [size + lane - half if lane & half else lane for lane in range(size)]
             right = [size + lane if lane & half else lane + half for lane in range(size)]
-            for place, lanes in ((upper, left), (lower, right)):
-                exchanged = tirx.Shuffle(pair, lanes)
+            for place, order in ((upper, left), (lower, right)):
+                exchanged = tirx.Shuffle(
+                    pair, [lane * unit + within for lane in order for within in range(unit)]
+                )
                 rows[place] = tirx.Var(f"row{place}", exchanged.ty)
                 statements.append(tirx.Bind(rows[place], exchanged))
         half //= 2

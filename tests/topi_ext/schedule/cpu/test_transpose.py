@@ -18,6 +18,7 @@ from kernel_harness import (
 from tvm import te, tirx, topi
 
 from topi_ext.ir import nodes_of, substitute
+from topi_ext.machine.processor import processor_of
 from topi_ext.schedule.cpu.index_splitting import IndexSplitting
 from topi_ext.schedule.cpu.transpose import Transpose
 
@@ -43,6 +44,10 @@ def check(
     array = numbered(shape, dtype)
     wanted = expected(array)
     np.testing.assert_array_equal(run_guarded(library, [array], wanted.shape, str(wanted.dtype)), wanted)
+
+
+def target_lanes(cpu: str | None, dtype: str) -> int:
+    return processor_of(target_for(cpu)).lanes(np.dtype(dtype).itemsize)
 
 
 def permuted(*order: int) -> tuple[Callable[[te.Tensor], te.Tensor], Callable[[Array], Array]]:
@@ -274,6 +279,26 @@ def test_pixels_that_alternate_between_images(
     arrays = [numbered((apart, height, width, channels)), numbered((channels,))]
     expected = arrays[0].transpose(3, 1, 2, 0).reshape(channels, height, -1) + arrays[1][:, None, None]
     np.testing.assert_array_equal(run_guarded(library, arrays, expected.shape), expected)
+
+
+@pytest.mark.parametrize("cpu", host_cpus())
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "together"), [((2, 8, 9), 2), ((37, 5), 2), ((3, 4, 19), 4), ((1, 16, 16), 1)]
+)
+def test_neighbours_that_stay_together(
+    shape: tuple[int, ...], together: int, dtype: str, cpu: str | None
+) -> None:
+    if target_lanes(cpu, dtype) < 4 * together:
+        pytest.skip("no vector holds four of them")
+    order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2, len(shape))
+    check((*shape, together), *permuted(*order), cpu=cpu, dtype=dtype)
+
+
+def test_neighbours_that_stay_together_are_left_to_others_where_vectors_hold_few_of_them() -> None:
+    data = te.placeholder((20, 24, 3), "float32")
+    func = prim_func([data, topi.transpose(data, (1, 0, 2))])
+    assert Transpose().apply(func, TARGET, False) is None
 
 
 @pytest.mark.parametrize("batch", [1, 3])
