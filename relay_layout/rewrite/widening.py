@@ -3,9 +3,10 @@
 On processors without arithmetic in float16 each operation would be one in float32 between conversions, and
 its result be rounded each time. Here tensors between operators are float32, as those of a network in float32
 are, so that the same kernels compute them. Nothing is rounded to half precision but what a function returns.
+What only moves stays narrow: what is picked of a table, and what a function returns of what it was given.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tvm
@@ -31,6 +32,17 @@ WIDE = "float32"
 
 _DTYPES = ("dtype", "out_dtype")
 """Attributes of operators that name the type of their results."""
+
+STORED = "float16"
+"""The type in half precision in which constants are kept; bits of bfloat16 are none to an artifact."""
+
+_PICKING = frozenset({"take", "gather_elements", "gather_nd", "strided_slice", "dynamic_strided_slice"})
+"""Operators whose results are elements of their first operand, which may be many times as large."""
+
+_MOVING = frozenset(
+    {"permute_dims", "reshape", "expand_dims", "squeeze", "broadcast_to", "tile", "repeat", "flip"}
+)
+"""Operators that move the elements of their first operand."""
 
 
 def widen(module: tvm.IRModule, dtypes: Collection[str]) -> tvm.IRModule:
@@ -89,38 +101,72 @@ def _wide(kind: Any, dtypes: Collection[str]) -> Any:
 
 def _ending(body: relax.SeqExpr, wanted: Any) -> relax.SeqExpr:
     """The body of a function with results of the type ``wanted``."""
-    result, casts = _results(body.body, wanted)
-    blocks = list(body.blocks)
-    if casts and blocks and isinstance(blocks[-1], relax.DataflowBlock):
-        blocks[-1] = relax.DataflowBlock([*blocks[-1].bindings, *casts])
-    elif casts:
-        blocks.append(relax.BindingBlock(casts))
+    *others, last = body.blocks or [relax.BindingBlock([])]
+    # What other dataflow blocks bind is not seen behind them.
+    seen = [last, *(block for block in others if not isinstance(block, relax.DataflowBlock))]
+    results = _Results({binding.var: binding.value for block in seen for binding in block.bindings})
+    result = results.of(body.body, wanted)
+    blocks, added = list(body.blocks), results.added
+    if added and isinstance(last, relax.DataflowBlock):
+        blocks[-1] = relax.DataflowBlock([*last.bindings, *added])
+    elif added:
+        blocks.append(relax.BindingBlock(added))
     return relax.SeqExpr(blocks, result)
 
 
-def _results(value: Expression, wanted: Any) -> tuple[Expression, list[relax.VarBinding]]:
-    """What a function returns in the types that it declares, and the bindings that this takes."""
-    if isinstance(wanted, relax.TupleType):
-        bindings, fields = [], []
-        for place, kind in enumerate(wanted.fields):
-            if isinstance(value, relax.Tuple):
-                field = value.fields[place]
-            else:
-                bindings.append(_bound(relax.TupleGetItem(value, place)))
-                field = bindings[-1].var
-            field, casts = _results(field, kind)
-            bindings += casts
-            fields.append(field)
-        return relax.Tuple(fields), bindings
-    if not isinstance(wanted, relax.TensorType) or str(wanted.dtype) == dtype_of(value):
-        return value, []
-    binding = _bound(relax.op.astype(value, str(wanted.dtype)))
-    return binding.var, [binding]
+class _Results:
+    """What a function returns, in the types that it declares; ``added`` are the bindings that this takes."""
 
+    def __init__(self, bindings: Mapping[relax.Var, Expression]) -> None:
+        self.added: list[relax.VarBinding] = []
+        self._bindings = bindings
 
-def _bound(value: Expression) -> relax.VarBinding:
-    normalized = relax.BlockBuilder().normalize(value)
-    return relax.VarBinding(relax.Var("result", normalized.ty), normalized)
+    def of(self, value: Expression, wanted: Any) -> Expression:
+        """A value in the type ``wanted``."""
+        if isinstance(wanted, relax.TupleType):
+            fields = []
+            for place, kind in enumerate(wanted.fields):
+                if isinstance(value, relax.Tuple):
+                    field = value.fields[place]
+                else:
+                    field = self._bound(relax.TupleGetItem(value, place))
+                fields.append(self.of(field, kind))
+            return relax.Tuple(fields)
+        if not isinstance(wanted, relax.TensorType) or str(wanted.dtype) == dtype_of(value):
+            return value
+        found = self._in(value, str(wanted.dtype))
+        return self._bound(found) if isinstance(found, relax.DataflowVar) else found
+
+    def _is_moved(self, value: Expression, dtype: str) -> bool:
+        """Whether some of a value was in that type before, and was only moved since."""
+        call = self._bindings.get(value)
+        if not isinstance(call, relax.Call):
+            return False
+        name = operator_name(call)
+        if name == "astype":
+            return dtype_of(call.args[0]) == dtype and dtype_of(call) == WIDE
+        if name == "concat" and isinstance(call.args[0], relax.Tuple):
+            return any(self._is_moved(field, dtype) for field in call.args[0].fields)
+        return name in _MOVING and self._is_moved(call.args[0], dtype)
+
+    def _in(self, value: Expression, dtype: str) -> Expression:
+        """A value in that type: moved in it where it was in it, converted where it was not."""
+        if not self._is_moved(value, dtype):
+            return self._bound(relax.op.astype(value, dtype))
+        call = self._bindings[value]
+        data, *others = call.args
+        if operator_name(call) == "astype":
+            return data
+        if isinstance(data, relax.Tuple):
+            narrow: Expression = relax.Tuple([self._in(field, dtype) for field in data.fields])
+        else:
+            narrow = self._in(data, dtype)
+        return self._bound(with_operands(call, [narrow, *others]))
+
+    def _bound(self, value: Expression) -> Expression:
+        normalized = relax.BlockBuilder().normalize(value)
+        self.added.append(relax.VarBinding(relax.Var("result", normalized.ty), normalized))
+        return self.added[-1].var
 
 
 @mutator
@@ -178,6 +224,9 @@ class _Widening(PyExprMutator):
             found = with_attributes(found, list(found.args), **named)
         if operator_name(found) == "astype" and dtype_of(found.args[0]) == str(found.attrs.dtype):
             return found.args[0]
+        picked = self._picked(call, found)
+        if picked is not None:
+            return picked
         # Without a type, which is inferred from what the operands are now.
         return self._as_wide(self.builder_.normalize(relax.Call(found.op, list(found.args), found.attrs)))
 
@@ -189,6 +238,21 @@ class _Widening(PyExprMutator):
         value = self._as_declared(self.visit_expr(binding.value), binding.ty)
         found = self._as_wide(self.builder_.match_cast(value, binding.ty))
         self.set_var_remap(binding.var, self.builder_.emit(found, binding.var.name))
+
+    def _picked(self, call: relax.Call, found: relax.Call) -> Expression | None:
+        """The elements that a call picks, converted afterwards; None where it picks of no narrow value."""
+        if operator_name(call) not in _PICKING or dtype_of(call.args[0]) != STORED:
+            return None
+        data: Expression | None = None
+        if isinstance(call.args[0], Constant):
+            data = call.args[0]
+        elif isinstance(found.args[0], relax.Var):
+            cast = self.builder_.lookup_binding(found.args[0])
+            if cast is not None and operator_name(cast) == "astype" and self._is_narrow(cast.args[0].ty):
+                data = cast.args[0]
+        if data is None:
+            return None
+        return relax.op.astype(self.builder_.emit(with_operands(found, [data, *found.args[1:]])), WIDE)
 
     def _declared(self, call: relax.Call, found: relax.Call) -> Expression:
         arguments = [

@@ -12,7 +12,7 @@ from tvm_ffi import structural_equal
 
 import relay_layout
 from relay_layout.errors import InputError
-from relay_layout.ir import operator_name
+from relay_layout.ir import dtype_of, operator_name, shape_of
 from relay_layout.rewrite.widening import widen, with_wide_border
 from relay_layout.targets import resolve_target
 from tests.relax_modules import main_of
@@ -121,6 +121,65 @@ def test_declared_shapes() -> None:
     relax.analysis.well_formed(widened)
 
 
+INDICES = relax.const(np.array([[0, 2], [1, 1]]), "int64")
+
+
+@pytest.mark.parametrize(
+    ("pick", "shape"),
+    [
+        (lambda data: relax.op.take(data, INDICES, axis=0), (2, 2, 4)),
+        (lambda data: relax.op.gather_elements(data, INDICES, axis=0), (2, 2)),
+        (lambda data: relax.op.gather_nd(data, INDICES), (2,)),
+        (lambda data: relax.op.strided_slice(data, [1], [1], [3]), (3, 2)),
+    ],
+)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_what_is_picked_of_a_table_is_converted_alone(
+    pick: Callable[[Any], Any], shape: tuple[int, ...], is_constant: bool
+) -> None:
+    table = relax.const(np.zeros((3, 4), "float16"))
+
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        picked = builder.emit(pick(table if is_constant else x))
+        return relax.op.add(picked, picked)
+
+    widened = relax.transform.DeadCodeElimination()(widen(module_of(emit, shape=(3, 4)), HALVES))
+    picked, wide, *_ = calls(widened)
+    assert dtype_of(picked) == dtype_of(picked.args[0]) == "float16"
+    assert (operator_name(wide), shape_of(wide), dtype_of(wide)) == ("astype", shape, "float32")
+    relax.analysis.well_formed(widened)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda builder, x: relax.op.permute_dims(x, [0, 2, 3, 1]),
+        lambda builder, x: relax.op.reshape(builder.emit(relax.op.flip(x, 1)), [3, 64]),
+        lambda builder, x: relax.op.concat([x, x], 1),
+        lambda builder, x: relax.op.strided_slice(x, [1], [1], [3]),
+    ],
+)
+def test_what_only_moves_is_not_converted(move: Emit) -> None:
+    widened = relax.transform.DeadCodeElimination()(widen(module_of(move), HALVES))
+    assert {dtype_of(call) for call in calls(widened)} == {"float16"}
+    assert "astype" not in [operator_name(call) for call in calls(widened)]
+    relax.analysis.well_formed(widened)
+
+
+def test_what_was_computed_is_converted_before_it_joins_what_only_moves() -> None:
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        return relax.op.concat([x, builder.emit(relax.op.exp(x))], 1)
+
+    widened = relax.transform.DeadCodeElimination()(widen(module_of(emit), HALVES))
+    assert [(operator_name(call), dtype_of(call)) for call in calls(widened)] == [
+        ("astype", "float32"),
+        ("exp", "float32"),
+        ("astype", "float16"),
+        ("concat", "float16"),
+    ]
+    relax.analysis.well_formed(widened)
+
+
 def session_of(module: IRModule, folder: Path) -> relay_layout.Session:
     path = folder / "network.rla"
     relay_layout.compile(module).save(path)
@@ -178,6 +237,20 @@ def test_bfloat16_at_the_border_is_float32(tmp_path: Path) -> None:
     assert str(raised.value) == (
         "input 'x': expected float32 [n, 3], got bfloat16 [2, 3]; convert with .astype('float32')"
     )
+
+
+def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
+    table = RANDOM.standard_normal((5000, 40)).astype("float16")
+
+    def emit(builder: relax.BlockBuilder, x: relax.Var) -> Any:
+        rows = builder.emit(relax.op.take(relax.const(table), x, axis=0))
+        return relax.op.astype(builder.emit(relax.op.add(rows, rows)), "float32")
+
+    session = session_of(module_of(emit, "int64", (2, 9)), tmp_path)
+    assert (tmp_path / "network.rla").stat().st_size < 1.5 * table.nbytes
+    indices = RANDOM.integers(0, 5000, (2, 9))
+    (ours,) = session.run({"x": indices}).values()
+    np.testing.assert_array_equal(ours, 2 * table[indices].astype("float32"))
 
 
 def test_a_module_without_bfloat16_at_its_border_is_left_alone() -> None:
