@@ -100,18 +100,24 @@ def _with_simple_loads(block: SBlockNode) -> SBlockNode:
     """The block with the indices of its loads simplified; all of its axes stay where they are."""
     if not _divides_sums(block):
         return block
-    analyzer = sym.Analyzer()
+    exact, analyzer = sym.Analyzer(), sym.Analyzer()
     for axis in block.iter_vars:
+        exact.bind(axis.var, axis.dom)
         # TVM would put the number in the place of an axis of one element.
         extent = axis.dom.extent
         within = tirx.const(2, axis.var.ty.dtype) if is_one(extent) else extent
         analyzer.bind(axis.var, tvm.ir.Range.from_min_extent(axis.dom.min, within))
 
+    def divided(part: Any) -> Any:
+        # Of what is divided, such an axis is no part.
+        return type(part)(exact.simplify(part.a), part.b)
+
     def simple(load: TensorLoad) -> Any:
         return tirx.BufferLoad(load.source, [analyzer.simplify(index) for index in load.indices])
 
     store = block.body
-    body = tirx.BufferStore(store.buffer, structural_map(store.value, (TensorLoad, simple)), store.indices)
+    value = structural_map(store.value, ((tirx.FloorDiv, tirx.FloorMod), divided))
+    body = tirx.BufferStore(store.buffer, structural_map(value, (TensorLoad, simple)), store.indices)
     return with_body(block, list(block.iter_vars), body, block.init)
 
 

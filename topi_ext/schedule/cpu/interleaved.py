@@ -12,7 +12,7 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
 
-from topi_ext.extents import fixed
+from topi_ext.extents import fixed, is_one
 from topi_ext.ir import loads_of, nodes_of, stored_by, strides_along, substitute, uses
 from topi_ext.machine.processor import Processor
 from topi_ext.schedule.blocks import child_blocks, has_reduction, open_schedule, simplified
@@ -70,10 +70,14 @@ def _interleaved(block: SBlock) -> Any | None:
 def _pixels(block: SBlock, count: int) -> Any | None:
     """The loops of a block whose rows are as short as the channels of a pixel: of vectors of pixels."""
     *axes, channel = block.iter_vars
+    # Vectors lie along the last one.
+    axes.sort(key=lambda axis: not is_one(axis.dom.extent))
     if not axes or (fixed(axes[-1].dom.extent) or 0) < LEAST_VECTOR:
         return None
-    pixel, indices = axes[-1].var, block.body.indices
-    if not indices[-2].same_as(pixel) or any(uses(index, pixel) for index in indices[:-2]):
+    pixel, store = axes[-1].var, block.body
+    indexed = zip(store.indices, store.buffer.shape, strict=True)
+    *others, row, _ = [index for index, extent in indexed if not is_one(extent)]
+    if not row.same_as(pixel) or any(uses(index, pixel) for index in others):
         return None
     return _loops(block, axes, [tirx.const(place, str(channel.var.ty)) for place in range(count)])
 

@@ -13,7 +13,7 @@ from topi_ext.divisors import divisors, largest_divisor
 from topi_ext.extents import fixed, size_of
 from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
-from topi_ext.schedule.cpu.coalescing import lie_as_one
+from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one
 from topi_ext.schedule.overlap import overlap_tail
 from topi_ext.schedule.vector_remainders import mark_remainder
 
@@ -57,6 +57,9 @@ def arrange_reduction(
     sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> None:
     """Schedule a block with these ``spatial`` and ``reduction`` loops, outermost first."""
+    while len(spatial) > max(how.rows, 1) and loop_extent(sch, spatial[-1]) == 1:
+        # No vector lies along an axis of one element.
+        spatial = [*spatial[:-2], sch.fuse(*spatial[-2:])]
     if _rows_run_on(sch, block, reduction):
         reduction = [*reduction[:-2], sch.fuse(*reduction[-2:])]
     cut = _cut(sch, block, spatial, reduction, how)
@@ -227,9 +230,10 @@ def runs_along(node: Any, axis: tirx.Var) -> bool:
     times the memory.
     """
     loads = [load for load in loads_of(node.body) if not load.source.same_as(node.writes[0].source)]
-    along = [load for load in loads if any(uses(index, axis) for index in load.indices)]
+    rows = [[index for index, _ in dimensions_of(load)] for load in loads]
+    along = [row for row in rows if any(uses(index, axis) for index in row)]
     return bool(along) and all(
-        load.indices[-1].same_as(axis) and not strides_along(load, axis) for load in along
+        row[-1].same_as(axis) and not any(uses(index, axis) for index in row[:-1]) for row in along
     )
 
 
