@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax, sym
 
 from relay_layout.graph import Node
-from relay_layout.ir import HALVES, Expression, Extent, as_extent, is_static, operator_name
+from relay_layout.ir import HALVES, Expression, Extent, as_extent, is_static
 from relay_layout.layout import Layout
 from relay_layout.ops.axis_rule import Labels, letters, outer_position, positions
 from relay_layout.ops.parameter_rules import along, in_type, over_axes_attributes
@@ -154,13 +154,6 @@ def channel_norm_expansion(node: Node, layout: Layout) -> Replacement | None:
     if not any(layout.is_split(label) for label in (norm.channel, *norm.reduced)):
         return None
     return lambda builder, operands: norm.arithmetic(builder, layout, operands)
-
-
-def channel_norm_call(builder: relax.BlockBuilder, call: relax.Call) -> Expression:
-    """A call in the order of dimensions that it has, as arithmetic."""
-    rank = len(call.args[0].ty.shape.values)
-    norm = ChannelNorm.of(operator_name(call), rank, call.attrs)
-    return norm.arithmetic(builder, Layout.generic(rank), call.args)
 
 
 def _norm_of(node: Node) -> ChannelNorm:

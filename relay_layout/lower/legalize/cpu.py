@@ -20,6 +20,7 @@ from relay_layout.ir import (
     shape_of,
 )
 from relay_layout.lower.legalize.byte_products import byte_product_call, multiplies_bytes
+from relay_layout.lower.legalize.channel_norms import channel_norm_call
 from relay_layout.lower.legalize.common import COMMON_LEGALIZERS, Legalizer
 from relay_layout.lower.legalize.convolutions import (
     call_compute,
@@ -55,7 +56,6 @@ from relay_layout.lower.legalize.scans import SCANS, scan_call
 from relay_layout.lower.legalize.scattering import scatter_elements_call, scatter_nd_call
 from relay_layout.lower.legalize.sorting import median_call, sort_call
 from relay_layout.lower.memory.in_place import CONCAT, SLICE
-from relay_layout.ops.channel_norms import channel_norm_call
 from relay_layout.targets import CpuTarget
 from relay_layout.targets.convolutions import CONVOLUTION_AXES, CONVOLUTIONS, TRANSPOSED_CONVOLUTIONS
 from relay_layout.targets.matrix_products import ROWS, product_workload

@@ -181,3 +181,10 @@ def test_what_reads_a_reshaped_tensor_has_simple_indices() -> None:
     func = inlined(prim_func([data, topi.nn.relu(topi.reshape(data, (2, 20, 6, 2)))]))
     script = func.script()
     assert "data[v_ax0 * 2 + v_ax1 // 10, v_ax1 % 10, v_ax2, v_ax3]" in script.replace("v_i", "v_ax")
+
+
+def test_an_axis_of_one_element_is_no_part_of_what_is_divided() -> None:
+    data = te.placeholder((31, 8, 1, 17), name="data")
+    func = inlined(prim_func([data, topi.reshape(data, (31, 8, 17, 1))]))
+    script = func.script().replace("v_i", "v_ax")
+    assert "= data[v_ax0, v_ax1, 0, v_ax2]" in script

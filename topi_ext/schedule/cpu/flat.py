@@ -22,7 +22,7 @@ from tvm_ffi import structural_map
 from topi_ext.extents import fixed, is_one
 from topi_ext.ir import holds, loads_of, nodes_of, substitute, uses
 from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one, tensor_of
-from topi_ext.schedule.cpu.reductions import runs_along
+from topi_ext.schedule.cpu.reductions import innermost_reduced, runs_along
 from topi_ext.schedule.cpu.repeated import cut_repeats
 from topi_ext.schedule.nests import loops_around, nested_block, nests_of, with_body, with_nests
 
@@ -176,7 +176,7 @@ def _gains(block: _Flat, lanes: int) -> bool:
     if (fixed(block.spatial[-1].dom.extent) or lanes) % lanes == 0:
         return False
     if block.reduced:
-        return not runs_along(block.node, block.reduced[-1].var)
+        return not runs_along(block.node, innermost_reduced(block.node).var)
     return not lies_as_result(block.node) or _is_mixed(block.spatial, lanes)
 
 

@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize, Schedule
 from tvm_ffi import structural_walk
 
 from topi_ext.divisors import divisors, largest_divisor
-from topi_ext.extents import fixed, size_of
+from topi_ext.extents import fixed, is_one, size_of
 from topi_ext.ir import holds, loads_of, strides_along, uses
 from topi_ext.schedule.blocks import SBlock, fusible, loop_extent, temporaries
 from topi_ext.schedule.cpu.coalescing import dimensions_of, lie_as_one
@@ -57,9 +57,8 @@ def arrange_reduction(
     sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> None:
     """Schedule a block with these ``spatial`` and ``reduction`` loops, outermost first."""
-    while len(spatial) > max(how.rows, 1) and loop_extent(sch, spatial[-1]) == 1:
-        # No vector lies along an axis of one element.
-        spatial = [*spatial[:-2], sch.fuse(*spatial[-2:])]
+    spatial = _without_last_ones(sch, spatial, max(how.rows, 1))
+    reduction = _without_last_ones(sch, reduction, 1)
     if _rows_run_on(sch, block, reduction):
         reduction = [*reduction[:-2], sch.fuse(*reduction[-2:])]
     cut = _cut(sch, block, spatial, reduction, how)
@@ -77,6 +76,19 @@ def arrange_reduction(
             width = fewer
     loops = list(sch.get_loops(block))
     _nest(sch, block, loops[: len(spatial)], loops[len(spatial) :], how)
+
+
+def _without_last_ones(sch: Schedule, loops: list[Any], fewest: int) -> list[Any]:
+    """The loops, the last of them fused as long as they are of one element, along which no vector lies."""
+    while len(loops) > fewest and loop_extent(sch, loops[-1]) == 1:
+        loops = [*loops[:-2], sch.fuse(*loops[-2:])]
+    return loops
+
+
+def innermost_reduced(node: Any) -> tirx.IterVar:
+    """The last reduced axis of more than one element that a block has, if any, else its last one."""
+    reduced = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
+    return next((axis for axis in reversed(reduced) if not is_one(axis.dom.extent)), reduced[-1])
 
 
 def arrange_whole(sch: Schedule, block: SBlock, how: Arrangement) -> None:
@@ -151,7 +163,8 @@ def _partial(sch: Schedule, block: SBlock, cut: Any, innermost: bool, spatial: i
     ``block`` then reduces the partial results.
     """
     place = next(at for at, loop in enumerate(sch.get_loops(block)) if sch.get(loop).same_as(sch.get(cut)))
-    part = sch.rfactor(cut, spatial if innermost else 0)
+    kinds = [axis.iter_type for axis in sch.get(block).iter_vars]
+    part = sch.rfactor(cut, kinds.count(tirx.IterVar.DataPar) if innermost else 0)
     loops = list(sch.get_loops(part))
     own, kept, reduced = loops[place], loops[:spatial], loops[spatial:]
     reduced.pop(place - spatial)
@@ -170,7 +183,7 @@ def _cut(
     extents = [loop_extent(sch, loop) for loop in (*spatial, *reduction)]
     if len(node.writes) != 1:
         return None
-    innermost = [axis for axis in node.iter_vars if axis.iter_type == tirx.IterVar.CommReduce][-1].var
+    innermost = innermost_reduced(node).var
     if how.symbolic_rows and extents[-1] is None and runs_along(node, innermost):
         outer, vector = sch.split(reduction[-1], [None, lanes])
         mark_remainder(sch, outer)
@@ -218,9 +231,9 @@ def _rows_run_on(sch: Schedule, block: SBlock, reduction: list[Any]) -> bool:
 
 def _is_of_temporary(sch: Schedule, node: Any) -> bool:
     """Does a block reduce an intermediate buffer of the function?"""
-    kept, reduced = temporaries(sch), node.iter_vars[-1].var
-    loads = loads_of(node.body)
-    return any(holds(kept, load.source) and uses(load.indices[-1], reduced) for load in loads)
+    kept, reduced = temporaries(sch), innermost_reduced(node).var
+    loads = [load for load in loads_of(node.body) if holds(kept, load.source)]
+    return any(uses(dimensions[-1][0], reduced) for dimensions in map(dimensions_of, loads) if dimensions)
 
 
 def runs_along(node: Any, axis: tirx.Var) -> bool:

@@ -138,6 +138,14 @@ def test_pixels_out_of_planes(width: int, channels: int, dtype: str) -> None:
     assert "shufflevector" in code
 
 
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (1, 0, 3, 2)])
+def test_pixels_around_an_axis_of_one_element(order: tuple[int, ...]) -> None:
+    code = check(
+        [[4, 1, 3, 20]], lambda a: topi.transpose(a, order), lambda a: a.transpose(order), dtype="uint8"
+    )
+    assert "shufflevector" in code
+
+
 def test_pixels_of_planes_with_a_number_for_each() -> None:
     code = check(
         [[1, 3, 5, 40], [3]],

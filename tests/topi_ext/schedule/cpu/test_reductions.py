@@ -1,5 +1,6 @@
 """Sums and maxima: right whatever is reduced, in vectors and by all threads."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,9 @@ def test_global_average_pooling(shape: tuple[int, ...], axes: tuple[int, ...], s
         ((5, 13, 3, 9), (1, 3)),
         ((1, 1), (1,)),
         ((70, 300), (1,)),
+        ((12, 30, 20, 1), (0, 1)),
+        ((5, 6, 40, 1), (2, 3)),
+        ((5, 40, 1, 1), (1,)),
     ],
 )
 @pytest.mark.parametrize("reduce", ["sum", "max"])
@@ -229,8 +233,22 @@ def test_many_rows_are_summed_to_columns_that_fill_no_vector(columns: int) -> No
         ((2, 3, 2, 49), (2, 3), "last"),
         ((2, 30, 14, 14), (2, 3), "last"),
         ((2, 3, 5, 9, 7), (2, 3, 4), "last"),
+        ((2, 3, 160, 1), (2, 3), "last"),
+        ((2, 160, 1), (1,), "last"),
+        ((300, 16, 1), (0,), "none"),
     ],
-    ids=["rows", "few channels", "short planes", "odd rows", "odd planes", "rows that run on", "volumes"],
+    ids=[
+        "rows",
+        "few channels",
+        "short planes",
+        "odd rows",
+        "odd planes",
+        "rows that run on",
+        "volumes",
+        "one column",
+        "one after rows",
+        "rows of one each",
+    ],
 )
 def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, ...], place: str) -> None:
     data = data_of(*shape)
@@ -238,6 +256,12 @@ def test_sums_have_vectors_and_threads(shape: tuple[int, ...], axes: tuple[int, 
         [data], lambda x: topi.sum(x, list(axes), True), data.sum(axes, keepdims=True), False
     )
     assert ("_rf_update" in script) == (place != "none")
+
+
+def test_columns_before_an_axis_of_one_element_are_vectors() -> None:
+    data = data_of(12, 64, 48, 1)
+    script = check_loops([data], lambda x: topi.sum(x, [0, 1]), data.sum((0, 1)), False)
+    assert re.search(r"in T.vectorized\((T.int64\()?48\b", script)
 
 
 @pytest.mark.parametrize("step", [1, 2], ids=["all columns", "every second"])
