@@ -57,15 +57,17 @@ def arrange_reduction(
     sch: Schedule, block: SBlock, spatial: list[Any], reduction: list[Any], how: Arrangement
 ) -> None:
     """Schedule a block with these ``spatial`` and ``reduction`` loops, outermost first."""
-    spatial = _without_last_ones(sch, spatial, max(how.rows, 1))
     reduction = _without_last_ones(sch, reduction, 1)
     if _rows_run_on(sch, block, reduction):
         reduction = [*reduction[:-2], sch.fuse(*reduction[-2:])]
     cut = _cut(sch, block, spatial, reduction, how)
+    innermost = cut is not None and not cut.same_as(reduction[0])
+    if not innermost:
+        # Vectors lie along the result.
+        spatial = _without_last_ones(sch, spatial, max(how.rows, 1))
     if cut is None:
         _nest(sch, block, spatial, reduction, how)
         return
-    innermost = not cut.same_as(reduction[0])
     width = loop_extent(sch, cut) or 1
     _partial(sch, block, cut, innermost, len(spatial), how)
     how = replace(how, parallel=False)
