@@ -31,6 +31,7 @@ from relay_layout.frontend.torch.rules import (
     recurrent,
     reductions,
     scattering,
+    special,
     types_and_ranks,
     vision,
 )
@@ -52,6 +53,7 @@ _RULES = {
     **recurrent.RULES,
     **reductions.RULES,
     **scattering.RULES,
+    **special.RULES,
     **types_and_ranks.RULES,
     **windows.RULES,
 }

@@ -271,7 +271,8 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "scan_that_swaps_what_it_carries": _nodes(
         "y, n, z = Scan <body = b (float[3] a, float[3] c, float[3] v)"
-        " => (float[3] e, float[3] d, float[3] r) { e = Identity(c)  d = Identity(a)  r = Mul(a, v) }, num_scan_inputs=1> (init, row, x)",
+        " => (float[3] e, float[3] d, float[3] r) { e = Identity(c)  d = Identity(a)  r = Mul(a, v) },"
+        " num_scan_inputs=1> (init, row, x)",
         inputs={"x": ROWS},
         outputs={"y": "float32", "n": "float32", "z": "float32"},
         constants={"init": np.ones(3, "float32"), "row": ROWS[0]},
