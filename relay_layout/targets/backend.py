@@ -196,7 +196,9 @@ def _answer(backend: LayoutBackend, view: OperatorView) -> Sequence[Requirement]
         if isinstance(cost, bool) or not isinstance(cost, Real) or not isfinite(cost):
             raise LayoutError(f"{place}: microseconds={cost!r} of a requirement is no number")
         if cost < 0:
-            raise LayoutError(f"{place}: microseconds={cost!r} of a requirement is below 0: nothing costs less")
+            raise LayoutError(
+                f"{place}: microseconds={cost!r} of a requirement is below 0: nothing costs less"
+            )
         for layouts in (requirement.inputs, requirement.outputs):
             if isinstance(layouts, str) or not isinstance(layouts, Sequence):
                 raise LayoutError(f"{place}: {layouts!r} of a requirement is no list of layouts")
