@@ -54,7 +54,7 @@ class Requirement:
     """One way to run an operator: a layout for every input and output, in their own letters.
 
     ``"NHWC[a=32]"`` asks for channels padded with zeros to a multiple of 32. None stands for the layout that
-    the tensor has in the module. ``microseconds`` is what it costs beside transforms.
+    the tensor has in the module. ``microseconds`` is what it costs beside transforms, at least 0.
     """
 
     inputs: Sequence[str | None]
@@ -195,6 +195,10 @@ def _answer(backend: LayoutBackend, view: OperatorView) -> Sequence[Requirement]
         cost = requirement.microseconds
         if isinstance(cost, bool) or not isinstance(cost, Real) or not isfinite(cost):
             raise LayoutError(f"{place}: microseconds={cost!r} of a requirement is no number")
+        if cost < 0:
+            raise LayoutError(
+                f"{place}: microseconds={cost!r} of a requirement is below 0: nothing costs less"
+            )
         for layouts in (requirement.inputs, requirement.outputs):
             if isinstance(layouts, str) or not isinstance(layouts, Sequence):
                 raise LayoutError(f"{place}: {layouts!r} of a requirement is no list of layouts")

@@ -30,6 +30,8 @@ from topi_ext.schedule.conditionals import without_settled
 from topi_ext.schedule.nests import nested_block, nests_of, with_body, with_nests
 from topi_ext.schedule.sharing import is_shared, would_repeat
 
+_DIVISIONS = tirx.FloorDiv, tirx.FloorMod
+
 
 @lru_cache(maxsize=4)
 def inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -80,11 +82,12 @@ def _with_simple_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
 def _divides_under_condition(block: SBlockNode) -> bool:
     """Does a block load, under a condition, from an index that contains a division?"""
     store = block.body
-    if not isinstance(store, tirx.BufferStore):
+    # Of hundreds of tensors joined, each condition holds all that follow: most have no division.
+    if not isinstance(store, tirx.BufferStore) or not nodes_of(store.value, _DIVISIONS):
         return False
     calls = nodes_of(store.value, tvm.ir.Call)
     chosen = [load for call in calls if call.op.name == IF_THEN_ELSE for load in loads_of(call)]
-    return any(nodes_of(index, (tirx.FloorDiv, tirx.FloorMod)) for load in chosen for index in load.indices)
+    return any(nodes_of(index, _DIVISIONS) for load in chosen for index in load.indices)
 
 
 def _divides_sums(block: SBlockNode) -> bool:
@@ -92,7 +95,7 @@ def _divides_sums(block: SBlockNode) -> bool:
     if not isinstance(block.body, tirx.BufferStore):
         return False
     indices = [index for load in loads_of(block.body.value) for index in load.indices]
-    parts = [part for index in indices for part in nodes_of(index, (tirx.FloorDiv, tirx.FloorMod))]
+    parts = [part for index in indices for part in nodes_of(index, _DIVISIONS)]
     return any(not isinstance(part.a, tirx.Var) for part in parts)
 
 

@@ -13,6 +13,7 @@ from relay_layout.frontend.body_building import Bodies
 from relay_layout.frontend.extents.arithmetic import product
 from relay_layout.frontend.extents.counts import Counts
 from relay_layout.frontend.identity import ByIdentity
+from relay_layout.frontend.onnx.batched_scans import BatchedBody, NoBatch
 from relay_layout.frontend.onnx.graphs import dependent, needed, read_tensors
 from relay_layout.frontend.onnx.node import Node
 from relay_layout.frontend.onnx.operators.sequences import stacked
@@ -130,6 +131,26 @@ class Body:
             self._names.update(zip((value.name for value in self.inputs), given, strict=True))
             self._around.run(self._repeated)
             return [self._around.values[value.name] for value in self.outputs]
+
+    def at_once(
+        self, opset: int, carried: Sequence[Value], scanned: Sequence[Value], *, taken: bool = False
+    ) -> list[Value] | None:
+        """The outputs of all trips of a scan, in which an axis for the trips comes first, as in ``scanned``.
+
+        None where the trips are no batch (:mod:`relay_layout.frontend.onnx.batched_scans`).
+        """
+        self.prepare(taken=taken)
+        names, outputs = [value.name for value in self.inputs], [value.name for value in self.outputs]
+        given = dict(zip(names, (*carried, *scanned), strict=True))
+        states = len(carried)
+        with self._around.inside({**self._names, **given}, certain=self._taken or taken):
+            known = self._around.values
+            try:
+                batch = BatchedBody(self._repeated, opset, names[:states], names[states:], known, outputs)
+            except NoBatch:
+                return None
+            self._around.run(batch.nodes)
+            return [*carried, *(known[name] for name in outputs[states:])]
 
 
 def joined_rows(node: Node, rows: Sequence[Value], axis: int, declared: "onnx.ValueInfoProto") -> Value:

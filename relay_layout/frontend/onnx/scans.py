@@ -1,8 +1,12 @@
-"""ONNX's Scan: its trips written out one after another, or a loop where their number is open or large."""
+"""ONNX's Scan: one batch of all its trips where nothing is carried from one to the next.
+
+Others are written out one after another, or a loop where their number is open or large.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from relay_layout.frontend.extents.arithmetic import same
@@ -18,7 +22,7 @@ _HOW = "axes", "directions"
 
 
 def scan(node: Node, around: Surroundings) -> list[Value]:
-    """The results of a Scan, written out where it is short. Unsupported for one of opset 8."""
+    """The results of a Scan. Unsupported for one of opset 8."""
     if node.opset < 9:
         raise Unsupported(f"is that of opset 8, {REFUSED}: export the model with opset 9 or newer")
     body = Body(node.attributes["body"], around)
@@ -36,6 +40,12 @@ def scan(node: Node, around: Surroundings) -> list[Value]:
     )
     axes, directions = (_for_each(node, f"scan_output_{name}", len(declared)) for name in _HOW)
     begins = isinstance(read.trips, int) and read.trips > 0
+    if begins or not isinstance(read.trips, int):
+        each = Body(body.graph, around, certain=begins)
+        batch = each.at_once(node.opset, carried, read.whole(), taken=begins)
+        if batch is not None:
+            rows = zip(batch[states:], axes, directions, strict=True)
+            return carried + [_turned(node, *row) for row in rows]
     if isinstance(read.trips, int):
         result = around.written(
             lambda: _scan_written_out(node, around, body, carried, read, (axes, directions)), MOST_NODES
@@ -109,6 +119,23 @@ class _Scanned:
         for value, axis, backwards in self._inputs:
             parts = unstacked(self._node, value, axis)
             found.append(parts[::-1] if backwards else parts)
+        return found
+
+    def whole(self) -> list[Value]:
+        """Each input with the axis of the trips first, in their order."""
+        node = self._node
+        found = []
+        for value, axis, backwards in self._inputs:
+            rank = len(shape_of(value))
+            if isinstance(value, np.ndarray):
+                value = np.moveaxis(value, axis, 0)
+                found.append(value[::-1] if backwards else value)
+                continue
+            rows: Any = node.expression(value)
+            if axis:
+                order = [axis, *(other for other in range(rank) if other != axis)]
+                rows = node.emit(relax.op.permute_dims(rows, order), "scanned")
+            found.append(node.emit(relax.op.flip(rows, 0), "scanned") if backwards else rows)
         return found
 
     def at(self, trip: Any) -> list[Value]:

@@ -1,6 +1,6 @@
 """What a program takes and gives: tensors, and beside them flags, numbers and None that export has fixed."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -71,8 +71,33 @@ def outputs(program: Any) -> Iterator[Any]:
             yield argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
 
 
-def without_constants(program: Any) -> Any:
-    """The program without inputs that are fixed, which nothing reads, and without outputs that are None."""
+_KEPT = OutputKind.PARAMETER_MUTATION, OutputKind.BUFFER_MUTATION
+"""Outputs that parameters and buffers hold from then on."""
+
+_RENORMALIZING = torch.ops.aten.embedding_renorm.default, torch.ops.aten.embedding_renorm_.default
+
+_SAME = torch.ops.aten.detach.default, torch.ops.aten.alias.default
+
+
+def renormalized(program: Any) -> set[str]:
+    """The names of tables whose rows a look-up brings to a largest norm, which once is the same as twice."""
+    signature = program.graph_signature
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    found: set[str] = set()
+    for node in program.graph.nodes:
+        if node.target in _RENORMALIZING:
+            table = node.args[0]
+            while table.target in _SAME:
+                table = table.args[0]
+            found |= {names[table.name]} if table.name in names else set()
+    return found
+
+
+def without_constants(program: Any, tables: Collection[str] = ()) -> Any:
+    """The program without inputs that are fixed, which nothing reads, and without outputs that are None.
+
+    Nor has it those that keep ``tables``, by their names, for the next call.
+    """
     signature = program.graph_signature
     fixed = {spec.arg.name for spec in signature.input_specs if isinstance(spec.arg, ConstantArgument)}
     for node in list(program.graph.nodes):
@@ -80,7 +105,11 @@ def without_constants(program: Any) -> Any:
             program.graph.erase_node(node)
         elif node.op == "output":
             given = node.args[0]
-            kept = [place for place, value in enumerate(given) if value is not None]
+            kept = [
+                place
+                for place, (value, spec) in enumerate(zip(given, signature.output_specs, strict=True))
+                if value is not None and not (spec.kind in _KEPT and spec.target in tables)
+            ]
             node.args = (tuple(given[place] for place in kept),)
             signature.output_specs[:] = [signature.output_specs[place] for place in kept]
     signature.input_specs[:] = [spec for spec in signature.input_specs if spec.arg.name not in fixed]

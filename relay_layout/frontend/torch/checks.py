@@ -10,6 +10,7 @@ from relay_layout.frontend.torch.arguments import outputs
 from relay_layout.frontend.torch.control_flow import Call
 from relay_layout.frontend.torch.graphs import all_graphs, all_nodes
 from relay_layout.frontend.torch.node import dtype_name
+from relay_layout.frontend.torch.operators.random_numbers import CONVERTERS as DRAWN
 from relay_layout.ir import fields_of
 
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range")
@@ -86,7 +87,7 @@ def _check_operation(node: Any, label: str) -> None:
             raise ModelError(
                 f"{label}: node '{node.name}' drops at random, as in training; call eval() before export"
             )
-    elif torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+    elif name not in DRAWN and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
         raise ModelError(
             f"{label}: node '{node.name}' ({name}) draws random numbers, which is not supported; call eval() "
             "before export, or make the numbers an input"

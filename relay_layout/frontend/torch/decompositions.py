@@ -28,9 +28,11 @@ from relay_layout.frontend.torch.rules import (
     ordering,
     precise,
     products,
+    random_numbers,
     recurrent,
     reductions,
     scattering,
+    special,
     types_and_ranks,
     vision,
 )
@@ -49,9 +51,11 @@ _RULES = {
     **ordering.RULES,
     **precise.RULES,
     **products.RULES,
+    **random_numbers.RULES,
     **recurrent.RULES,
     **reductions.RULES,
     **scattering.RULES,
+    **special.RULES,
     **types_and_ranks.RULES,
     **windows.RULES,
 }

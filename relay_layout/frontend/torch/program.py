@@ -103,7 +103,12 @@ def _converted(program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
     from tvm.relax.frontend.torch import from_exported_program
 
     from relay_layout.frontend.torch import folding
-    from relay_layout.frontend.torch.arguments import check_arguments, check_types, without_constants
+    from relay_layout.frontend.torch.arguments import (
+        check_arguments,
+        check_types,
+        renormalized,
+        without_constants,
+    )
     from relay_layout.frontend.torch.checks import check_operations, check_outputs
     from relay_layout.frontend.torch.control_flow import settled
     from relay_layout.frontend.torch.converters import converters, known_names
@@ -116,7 +121,7 @@ def _converted(program: Any, label: str) -> tuple["tvm.IRModule", list[str]]:
     from relay_layout.frontend.torch.repetitions import once
 
     with _quiet():
-        decomposed = once(without_constants(apart(program, label)))
+        decomposed = once(without_constants(apart(program, label), renormalized(program)))
         numbers = known_numbers(decomposed)
         put_known_numbers(decomposed, numbers)
         check_strides(program, decomposed, label)

@@ -352,8 +352,12 @@ def test_alignment_that_pads_nothing_takes_groups() -> None:
             "microseconds='3' of a requirement is no number",
         ),
         (lambda: [Requirement([DATA], [DATA], nan)], "microseconds=nan of a requirement is no number"),
+        (
+            lambda: [Requirement([DATA], [DATA], -0.5)],
+            "microseconds=-0.5 of a requirement is below 0: nothing costs less",
+        ),
     ],
-    ids=["text", "no requirement", "raises", "inputs", "outputs", "text as a cost", "no cost"],
+    ids=["text", "no requirement", "raises", "inputs", "outputs", "text as a cost", "no cost", "a gain"],
 )
 def test_an_answer_that_is_none_is_told_with_the_backend(answer: Callable[[], Any], told: str) -> None:
     backend = Accelerator()

@@ -14,10 +14,15 @@ _AXES_INPUT_SINCE = {"ReduceSum": 13}
 """Opset from which the axes are an input; 18 for the other reductions."""
 
 
+def has_axes_input(operator: str, opset: int) -> bool:
+    """Whether a reduction of this opset takes its axes as an input, rather than as an attribute."""
+    return opset >= _AXES_INPUT_SINCE.get(operator, 18)
+
+
 def _axes(node: Node) -> list[int] | None:
     """The axes to reduce, None for nothing to reduce."""
     rank = len(shape_of(node.input(0)))
-    if node.opset < _AXES_INPUT_SINCE.get(node.operator, 18):
+    if not has_axes_input(node.operator, node.opset):
         axes = list(node.attributes.get("axes", ()))
     else:
         axes = [int(axis) for axis in node.constant(1).reshape(-1)] if node.has(1) else []

@@ -1,4 +1,4 @@
-"""PyTorch's bags of rows of a table, by its other operations."""
+"""PyTorch's tables of rows, by its other operations: bags of rows, and rows of a largest norm."""
 
 from typing import Any
 
@@ -40,7 +40,23 @@ def _embedding_bag(
     return found, None, None, None
 
 
-RULES: dict[Any, Rule] = dict.fromkeys(
-    (aten._embedding_bag.default, aten._embedding_bag_forward_only.default), _embedding_bag
-)
+_NO_DIVISION_BY_ZERO = 1e-7
+"""What PyTorch adds to the norm of a row."""
+
+
+def _renormalized(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """The table with rows of at most this norm: all of them, not those of ``indices`` alone.
+
+    PyTorch changes a row in place when it is first looked up. So it is at compile time for a constant table,
+    as if each row had been looked up before.
+    """
+    norms = torch.linalg.vector_norm(weight, norm_type, 1, keepdim=True)
+    return torch.where(norms > max_norm, weight * (max_norm / (norms + _NO_DIVISION_BY_ZERO)), weight)
+
+
+RULES: dict[Any, Rule] = {
+    aten._embedding_bag.default: _embedding_bag,
+    aten._embedding_bag_forward_only.default: _embedding_bag,
+    aten.embedding_renorm.default: _renormalized,
+}
 """By operation."""

@@ -7,6 +7,12 @@ from torch import Tensor
 
 from relay_layout.frontend.torch.rules.rule import Rule, aten
 
+_MOST_SQUARINGS = 32
+"""Matrices whose norm is up to two to the power of this have an exponential to the last digits."""
+
+_TERMS = 16
+"""Terms of the exponential's series for matrices of a norm up to a half, as precise as doubles."""
+
 
 def _solution(
     matrix: Tensor, other: Tensor, *, left: bool = True, check_errors: bool = False
@@ -77,6 +83,27 @@ def _pseudo_inverse(
     return right.mT @ (inverted.unsqueeze(-1) * left.mT)
 
 
+def _exponential(matrix: Tensor) -> Any:
+    """By the series of the matrix halved until it is small, which is squared as often.
+
+    Matrices need different numbers of squarings, so all are squared equally often and some keep what they
+    have (Moler and Van Loan, "Nineteen Dubious Ways to Compute the Exponential of a Matrix", SIAM Review 45).
+    """
+    if matrix.is_complex():
+        return NotImplemented
+    wide = matrix.to(torch.float64)
+    norm = wide.abs().sum(-2).amax(-1)[..., None, None]
+    halvings = torch.ceil(torch.log2(norm.clamp(min=0.5)) + 1)
+    small = wide * torch.exp2(-halvings)
+    one = torch.eye(matrix.shape[-1], dtype=torch.float64).expand(matrix.shape)
+    found = one
+    for term in range(_TERMS, 0, -1):
+        found = one + small @ found / term
+    for done in range(_MOST_SQUARINGS):
+        found = torch.where(done < halvings, found @ found, found)
+    return found.to(matrix.dtype)
+
+
 RULES: dict[Any, Rule] = {
     aten._linalg_eigh.default: _symmetric,
     aten._linalg_solve_ex.default: _solution,
@@ -87,6 +114,7 @@ RULES: dict[Any, Rule] = {
     aten.linalg_cholesky.default: _cholesky_unchecked,
     aten.linalg_inv.default: _inverse_unchecked,
     aten.linalg_lu_factor.default: _factors_unchecked,
+    aten.linalg_matrix_exp.default: _exponential,
     aten.linalg_pinv.atol_rtol_tensor: _pseudo_inverse,
     aten.linalg_solve.default: _solution_unchecked,
 }

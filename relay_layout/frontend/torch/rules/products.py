@@ -49,11 +49,15 @@ def _distances(left: Tensor, right: Tensor, p: float, mode: int | None) -> Tenso
     if p == 2 and by_product and left.shape[-1] > _COORDINATES:
         squares = (left * left).sum(-1, keepdim=True) + (right * right).sum(-1).unsqueeze(-2)
         return (squares - 2 * left @ right.transpose(-1, -2)).clamp_min(0).sqrt()
-    difference = (left.unsqueeze(-2) - right.unsqueeze(-3)).abs()
+    return _lengths((left.unsqueeze(-2) - right.unsqueeze(-3)).abs(), p)
+
+
+def _lengths(difference: Tensor, p: float) -> Tensor:
+    """The norms, along the last dimension, of what is not below zero."""
     if p == float("inf"):
         return difference.amax(-1)
     if p == 0:
-        return (difference != 0).to(left.dtype).sum(-1)
+        return (difference != 0).to(difference.dtype).sum(-1)
     if p in (1, 2):
         return difference.sum(-1) if p == 1 else (difference * difference).sum(-1).sqrt()
     return difference.pow(p).sum(-1).pow(1 / p)
@@ -63,10 +67,17 @@ def _euclidean_distances(left: Tensor, right: Tensor) -> Any:
     return _distances(left, right, 2, 1)
 
 
+def _distances_within(rows: Tensor, p: float = 2.0) -> Tensor:
+    """Those between each two rows of [N, K], each pair once: [N * (N - 1) / 2]."""
+    first, second = torch.triu_indices(rows.shape[0], rows.shape[0], 1).unbind()
+    return _lengths((rows.index_select(0, first) - rows.index_select(0, second)).abs(), p)
+
+
 RULES: dict[Any, Rule] = {
     aten.addbmm.default: _sum_of_products,
     aten._trilinear.default: _sum_of_three_factors,
     aten._cdist_forward.default: _distances,
+    aten._pdist_forward.default: _distances_within,
     aten._euclidean_dist.default: _euclidean_distances,
 }
 """By operation."""

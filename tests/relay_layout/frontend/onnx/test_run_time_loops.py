@@ -121,6 +121,16 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             scan_output_directions = [1], scan_output_axes = [1]> (h, x) }""",
         _open(3, 1),
     ),
+    "scan_of_a_branch_that_no_trip_may_take": (
+        """(float[N,3] x) => (float[A] y, float[B,C] z) {
+        h = Constant <value = float[3] {0.5, -1.0, 2.0}> ()
+        m = ReduceSum <keepdims = 0> (x)  p = Greater(m, m)
+        y, z = Scan <body = b (float[3] s, float[3] a) => (float[3] t, float[3] r) {
+            t = Identity(s)  u = If (p) <then_branch = c () => (float[3] v) { v = Exp(h) },
+                else_branch = d () => (float[3] q) { q = Sin(h) }>  r = Mul(u, a) },
+            num_scan_inputs = 1> (h, x) }""",
+        _open(3, 1),
+    ),
 }
 
 

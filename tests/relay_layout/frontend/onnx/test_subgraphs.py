@@ -238,6 +238,46 @@ CASES: dict[str, dict[str, Any]] = {
         constants={"k": ROWS},
         ours=["add"] * 4,
     ),
+    # Nothing is carried: one batch of all trips, of which each takes all rows that are passed on.
+    "scan_of_distances": _scan(
+        "e = Identity(a)  p = Sub(a, v)  q = Mul(p, p)  r = ReduceSum <keepdims=0> (q, last)",
+        "float[4,3] a, float[3] v",
+        "float[4,3] e, float[4] r",
+        "num_scan_inputs=1, scan_output_axes=[1]",
+        "x, k",
+        constants={"k": ROWS[::2] + 1, "last": np.array([-1])},
+        ours=["multiply", "permute_dims", "subtract", "sum"],
+    ),
+    "scan_of_a_batch_backwards": _scan(
+        "e = Identity(a)  m = ReduceMax <keepdims=0> (v)  t = ReduceSum <keepdims=1> (v, first)"
+        "  p = Mul(a, m)  q = Add(p, t)  r = Min(q, u)",
+        "float[4,3] a, float[4] v, float[3] u",
+        "float[4,3] e, float[4,3] r",
+        "num_scan_inputs=2, scan_input_axes=[1, 0], scan_input_directions=[1, 0], scan_output_axes=[2],"
+        " scan_output_directions=[1]",
+        "x, x, k",
+        constants={"k": ROWS[:3] * 2},
+        ours=[
+            "add",
+            *["expand_dims"] * 2,
+            "flip",
+            "flip",
+            "max",
+            "minimum",
+            "multiply",
+            *["permute_dims"] * 2,
+            "sum",
+        ],
+    ),
+    "scan_that_swaps_what_it_carries": _nodes(
+        "y, n, z = Scan <body = b (float[3] a, float[3] c, float[3] v)"
+        " => (float[3] e, float[3] d, float[3] r) { e = Identity(c)  d = Identity(a)  r = Mul(a, v) },"
+        " num_scan_inputs=1> (init, row, x)",
+        inputs={"x": ROWS},
+        outputs={"y": "float32", "n": "float32", "z": "float32"},
+        constants={"init": np.ones(3, "float32"), "row": ROWS[0]},
+        symbolic=False,
+    ),
 }
 
 

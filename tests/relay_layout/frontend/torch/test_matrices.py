@@ -46,6 +46,11 @@ def operations(dtype: torch.dtype) -> Functions:
         ),
         "lower root": lambda x: torch.linalg.cholesky(_positive(x)),
         "upper root": lambda x: torch.linalg.cholesky_ex(_positive(x), upper=True).L,
+        "exponential": torch.matrix_exp,
+        "exponentials of several norms": lambda x: torch.matrix_exp(
+            x.clamp(-1, 1) * torch.tensor([1e-3, 4.0])[:, None, None]
+        ),
+        "exponential of nothing": lambda x: torch.matrix_exp(x * 0),
         "by a root": lambda x: torch.cholesky_solve(
             columns.expand(2, 4, 3), torch.linalg.cholesky(_positive(x))
         ),

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from torch.export import Dim  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from relay_layout.errors import ModelError  # noqa: E402
 from tests.relay_layout.frontend.torch.harness import assert_agrees, session_of  # noqa: E402
 
 OFFSETS = torch.tensor([0, 3, 3, 5])
@@ -71,3 +72,44 @@ def test_weighted_rows(tmp_path: Path) -> None:
     inputs = torch.randn(10, 4), torch.randn(3, 5)
     model = Weighted().eval()
     assert_agrees(session_of(model, tmp_path, inputs), model, inputs)
+
+
+class Renormalized(torch.nn.Module):
+    """Tables whose rows look-ups bring to a norm of at most one, for ever."""
+
+    def __init__(self, norm: float) -> None:
+        super().__init__()
+        self.rows = torch.nn.Embedding(10, 4, max_norm=1.0, norm_type=norm)
+        self.bags = torch.nn.EmbeddingBag(10, 4, max_norm=1.0, norm_type=norm)
+        for number, table in enumerate((self.rows, self.bags)):
+            with torch.no_grad():
+                generator = torch.Generator().manual_seed(number)
+                table.weight.copy_(torch.randn(10, 4, generator=generator) * torch.arange(10.0)[:, None] / 5)
+
+    def forward(self, indices: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.rows(indices), self.bags(indices)
+
+
+@pytest.mark.parametrize("norm", [2.0, 1.0])
+def test_rows_of_a_largest_norm(norm: float, tmp_path: Path) -> None:
+    model, indices = Renormalized(norm).eval(), torch.arange(10).reshape(5, 2)
+    session = session_of(model, tmp_path, (indices,))
+    assert_agrees(session, model, (indices.flip(0),))
+    assert_agrees(session, model, (indices,))
+
+
+class Counting(torch.nn.Module):
+    """Writes to a table otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.ones(3, 2))
+
+    def forward(self, indices: torch.Tensor) -> torch.Tensor:
+        self.table += 1
+        return functional.embedding(indices, self.table)
+
+
+def test_other_writes_to_a_table_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"^torch program: it writes to the buffer 'table' as it runs"):
+        session_of(Counting().eval(), tmp_path, (torch.tensor([1, 2]),))

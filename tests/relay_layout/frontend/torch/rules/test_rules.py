@@ -111,6 +111,13 @@ REALS: Functions = {
         for p in (0.0, 1.0, 2.0, 3.0, math.inf)
         for rows in (1, 20)
     },
+    **{
+        f"distances within {p}": lambda x, p=p: F.pdist(x.reshape(4, 2), p)
+        for p in (0.0, 1.0, 2.0, 3.0, math.inf)
+    },
+    "bessel functions": lambda x: torch.stack([torch.i0(x), torch.special.i1e(x * 3)]),
+    "logarithms of normal tails": lambda x: torch.special.log_ndtr(x * 4),
+    "normal quantiles": lambda x: torch.special.ndtri(x.sigmoid()),
 }
 WITHOUT_DIMENSIONS: Functions = {
     "softmax": lambda x: x[0, 0].softmax(0),
